@@ -27,7 +27,9 @@ SUITE = Path(__file__).resolve().parents[2]
 
 
 def described():
-    """The commit of a checkout, marked if it has changes; None if git is missing."""
+    """The commit of a checkout, marked if it has changes; None without git or a checkout."""
+    if not (SUITE / ".git").exists():
+        return None  # the commit of a repository around this folder would not be ours
     git = ["git", "-C", str(SUITE), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
         return subprocess.run(
@@ -39,8 +41,11 @@ def described():
 
 def suite():
     """The state of the suite that measures: its commit, its lock, and the version of ReFrame."""
-    # In an archive, such as the suite in an image, git has written the commit into this file.
-    archived = re.fullmatch(r"node: ([0-9a-f]{40})\s*", (SUITE / ".git_archival.txt").read_text())
+    # In an archive, such as the suite in an image, git has written the commit into this file; in a
+    # wheel, setup.py has.
+    archived = re.fullmatch(
+        r"node: ([0-9a-f]{40}\S*)\s*", (SUITE / ".git_archival.txt").read_text()
+    )
     commit = archived[1] if archived else described()
     lock = SUITE / "requirements.lock"
     return {

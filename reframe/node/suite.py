@@ -87,6 +87,7 @@ def cases(tests, of_any_stack=False):
     return [
         (
             {
+                "system": runtime.runtime().system.name,
                 "partition": partition.name,
                 "environ": environ.name,
                 "profile": test.profile,
@@ -106,7 +107,7 @@ def make(test, variants):
     """The test in all variants. Raises if ReFrame would skip it, or if it could prove nothing."""
     if not issubclass(test, StrictCheck):
         raise TypeError("does not derive from StrictCheck: it could pass without evidence")
-    taken = {"partition", "environ", "test"} & set(testcase.parameters(test))
+    taken = {"system", "partition", "environ", "test"} & set(testcase.parameters(test))
     if taken:
         raise ValueError(f"has a parameter {taken.pop()!r}, by which references are looked up")
     try:

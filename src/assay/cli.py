@@ -108,6 +108,8 @@ def _of_sites(commands: Commands) -> None:
     )  # fmt: skip
     new.add_argument("--dry-run", action="store_true", help="print the files, and write nothing")
     _folder(new)
+    folder = "print the folder of the tests, for ReFrame's option -c"
+    _add(commands, "tests", "assay.cli:_tests", folder, f"{folder.capitalize()}.")
     expect = _add(
         commands, "expect", "assay.sites.expect:command",
         "write which cases must run",
@@ -138,7 +140,8 @@ def _of_runs(commands: Commands) -> None:
     )  # fmt: skip
     _path(
         report, "--output", "FILE",
-        "the page (default: $ASSAY_RESULTS/report.html; $ASSAY_RESULTS is results/ if unset)",
+        "the page (default: report.html in $ASSAY_RESULTS, which is results/ if unset, or here if "
+        "there is no such directory)",
     )  # fmt: skip
     _path(
         report, "--figures", "DIR",
@@ -320,6 +323,11 @@ def _above_zero(what: str, digits: int) -> Callable[[str], int]:
 
 
 # --- what they do ---------------------------------------------------------------------------------
+
+
+def _tests(_: argparse.Namespace) -> int:
+    print(files.SUITE / "reframe")
+    return 0
 
 
 def _sites(args: argparse.Namespace) -> int:

@@ -22,6 +22,11 @@ T = TypeVar("T")
 
 #: What to do if the file that a command was to write cannot be written.
 ELSEWHERE = "; name another place with --output FILE"
+#: What a wheel carries of the suite beside the library: see ``setup.py``.
+CARRIED = Path(__file__).with_name("suite")
+
+#: The folder with ``reframe/`` and ``site-config/``: that of the wheel, else the checkout.
+SUITE = CARRIED if CARRIED.is_dir() else Path(__file__).parents[2]
 
 
 def nearest(word: str, known: Collection[str]) -> str:
@@ -206,15 +211,15 @@ for _tag, _text in (("float", r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), ("int", "
 
 
 def repository(site: Path) -> Path:
-    """The root of the repository that a site is in: it has ``site-config/``.
+    """The root of the repository that a site is in: it has the vocabulary in ``site-config/``.
 
     The site may be in another folder of it, such as ``examples/`` or ``lab/sites/``. Outside of any
-    repository, it is what holds the folder of the sites.
+    repository, it is :data:`SUITE`.
 
     :param site: the folder of one site.
     """
     above = site.resolve().parents
-    return next((folder for folder in above if (folder / "site-config").is_dir()), above[1])
+    return next((f for f in above if (f / "site-config/vocabulary.yaml").is_file()), SUITE)
 
 
 def of_all_sites(site: Path, name: str) -> Path:
@@ -222,8 +227,8 @@ def of_all_sites(site: Path, name: str) -> Path:
 
     :param site: the folder of one site.
     """
-    beside = site.parent / name
-    return beside if beside.exists() else repository(site) / "site-config" / name
+    places = (site.parent / name, repository(site) / "site-config" / name)
+    return next((path for path in places if path.exists()), SUITE / "site-config" / name)
 
 
 def layered(site: Path, name: str, kind: type[T], refusal: type[Exception]) -> T:

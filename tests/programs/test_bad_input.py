@@ -84,16 +84,6 @@ def test_a_partition_that_does_not_say_how_many_cores_it_has(bench):
     assert "undescribed: partition 'here': processor: num_cpus is missing" in run.output
 
 
-def test_no_references_at_all(bench):
-    config = bench.ready().write()
-    config.with_name("references.yaml").unlink()
-    run = run_reframe(config, bench.results, "-c", "reframe", "-R", "-r")
-    assert run.returncode != 0
-    line = complaint(run.output)
-    assert "references.yaml: No such file or directory" in line
-    assert "docs/adding-a-site.md" in line
-
-
 def test_results_that_cannot_be_written(bench, tmp_path):
     (tmp_path / "file").write_text("")
     bench.ready()

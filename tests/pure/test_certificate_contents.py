@@ -154,7 +154,7 @@ def failed(recorded: Recorded) -> None:
         (dirty, "PROVISIONAL", "changes that are in no commit"),
         (of_no_commit, "PROVISIONAL", "the commit of the suite is not known"),
         (without_provenance, "PROVISIONAL", "of which commit"),
-        (without_plan, "PROVISIONAL", "nothing says which cases were promised"),
+        (without_plan, "PARTIAL", "nothing says which cases must run"),
         (failed, "FAIL", "1 case failed"),
     ],
 )

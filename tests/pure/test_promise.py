@@ -74,6 +74,7 @@ def file(tmp_path: Path) -> Path:
     (tmp_path / "reframe/cases.txt").write_text(CASES)
     path = tmp_path / "site-config/site/promise.yaml"
     path.parent.mkdir(parents=True)
+    (path.parents[1] / "vocabulary.yaml").touch()
     path.write_text(PROMISE)
     return path
 
@@ -407,3 +408,13 @@ def test_what_a_machine_cannot_run_may_be_skipped_where_the_site_describes_itsel
     assert partial == [f"1 skipped: {few}"]
     refused, _ = promise.unlisted(may_skip, [case("OsuPy", "intra-node", "no reason")])
     assert refused
+
+
+def test_a_folder_that_is_no_site_of_the_suite_may_promise_nothing(tmp_path: Path) -> None:
+    """No run of it is more than a part; a site of the suite without its promise is red."""
+    state = promise.state(tmp_path / "site/promise.yaml", Site(), Call(), [], "full")
+    assert state["faults"] == []
+    (line,) = promise.narrowing(state)
+    assert (
+        line == f"there is no {tmp_path / 'site/promise.yaml'}: nothing says which cases must run"
+    )

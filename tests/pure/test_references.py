@@ -315,9 +315,18 @@ def test_a_bad_include_is_one_line_that_names_the_file_to_mend(tmp_path, common,
         load(tmp_path, {"include": ["common.yaml"], "references": []})
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ReferencesError, match=r"nowhere\.yaml: No such file"):
-        References.load(tmp_path / "nowhere.yaml")
+def test_without_the_file_all_is_recorded_with_that_reason(tmp_path):
+    found = References.load(tmp_path / "references.yaml").find(case(), "latency_8B", "us")
+    assert isinstance(found, Recorded)
+    assert found.why.startswith(f"there is no {tmp_path / 'references.yaml'}")
+
+
+def test_an_entry_may_be_for_one_of_several_systems(tmp_path):
+    ours, theirs = ({**GOOD["references"][0]["for"], "system": name} for name in ("a", "b"))
+    entries = [{**GOOD["references"][0], "for": ours}, {**GOOD["references"][1], "for": theirs}]
+    references = load(tmp_path, {"references": entries})
+    values = [references.find(case(system=name), "latency_8B", "us").value for name in "ab"]
+    assert values == [2.0, 1.0]
 
 
 @pytest.mark.parametrize(

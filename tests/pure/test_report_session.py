@@ -14,7 +14,7 @@ from report_results import BTIO, DATA, HEALTH, HPCC, LOADS, Results, key
 
 from assay.judge import Verdict
 from assay.show.summary import closing_lines, outcome
-from assay.store import cases, session
+from assay.store import cases, run_folder, session
 from assay.store.record import CALIBRATION
 
 JSON = st.recursive(
@@ -215,6 +215,28 @@ def test_a_fixture_is_a_case_only_if_it_failed(results):
     assert [case.test for case in session.load(results.file).cases] == ["SuiteLoads"]
 
 
+def test_a_case_of_another_suite_is_in_no_verdict_if_the_plan_agrees(results):
+    results.only(HPCC, HEALTH)
+
+    def others(report):
+        for entry in report["runs"][0]["testcases"]:
+            if key(entry) == HEALTH:
+                del entry["purpose"]
+
+    results.edit(others)
+    found = session.load(results.file)
+    assert [case.test for case in found.cases] == ["Hpcc"]
+    assert [(case.test, case.why) for case in found.others] == [("NodeHealth", "pass")]
+
+    entry = next(entry for entry in results.entries() if key(entry) == HEALTH)
+    plan = {"schema": 1, "started": "", "host": "", "command": [], "promise": {}}
+    folder = Path(results.report()["session_info"]["prefix_output"])
+    file = results.directory / folder.relative_to("/srv/assay/results") / run_folder.PLAN
+    for more, count in (({}, 2), ({"foreign": True}, 1)):
+        file.write_text(json.dumps({**plan, "cases": [{**entry, "fixture": False, **more}]}))
+        assert len(session.load(results.file).cases) == count
+
+
 def test_the_newest_run_report_has_the_highest_number(results, tmp_path):
     for number in (2, 10):
         (results.directory / "reports" / f"run-report-{number}.json").write_text("{}")
@@ -279,7 +301,8 @@ def test_no_record_makes_the_reader_raise(tmp_path_factory, record):
     (directory / "out").mkdir()
     (directory / "out" / session.RECORD).write_text(json.dumps({**record, "schema": 1}))
     file: Path = directory / "run-report-0.json"
-    entry = {"name": "Osu", "result": "pass", "outputdir": str(directory / "out")}
+    out = str(directory / "out")
+    entry = {"name": "Osu", "purpose": "acceptance", "result": "pass", "outputdir": out}
     file.write_text(
         json.dumps({"session_info": {"time_elapsed": 1}, "runs": [{"testcases": [entry]}]})
     )

@@ -37,7 +37,7 @@ CALIBRATED = "calibrated.yaml"
 
 #: Keys of a case that do not describe the test: each may have any value. The class of NPB is chosen
 #: when the test knows its partition.
-_PLACE = ("environ", "profile", "npb_class")
+_PLACE = ("system", "environ", "profile", "npb_class")
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,18 @@ class References:
     def load(cls, path: Path) -> References:
         """Reads and validates a ``references.yaml``, its included files and ``calibrated.yaml``.
 
-        The file ``calibrated.yaml`` is read only if it is beside ``references.yaml``.
+        If there is no ``references.yaml``, what is not calibrated is recorded, with that reason.
 
-        :raises ReferencesError: a file is missing, is not YAML, or does not match the schema.
+        :raises ReferencesError: a file is not YAML, does not match the schema, or includes a file
+            that is missing.
         """
-        document = reference_files.read(path)
+        document: Mapping[str, Any] = {"references": None}
+        if path.exists() or path.is_symlink():
+            document = reference_files.read(path)
+        else:
+            why = f"there is no {path}: write it, see docs/adding-a-site.md"
+            rule = {"for": {"partition": "*"}, "why": why, "until": "calibrated"}
+            document = {"references": None, "recorded": [rule]}
         included = reference_files.included(path, document)
         reference_files.refuse_weak({path: document["references"] or (), **included})
         beside = path.with_name(CALIBRATED)
@@ -159,6 +166,8 @@ class References:
     ) -> Reference | Recorded:
         """The expected value of one metric of one test case, or the decision not to judge it.
 
+        :param case: ``system``, ``partition``, ``environ``, ``test`` and every parameter of the
+            case.
         :param metric: name of the metric.
         :param unit: its unit; an entry in another unit is an error, never converted.
         :param peak: the hardware's peak, in that unit; needed if the entry has a floor.

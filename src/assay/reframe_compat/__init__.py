@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 
 #: Versions of ReFrame that this package was tried with.
-TRIED = ("4.10.4",)
+TRIED = ("4.9.3", "4.10.4")
 
 
 @functools.cache

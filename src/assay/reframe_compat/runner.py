@@ -12,7 +12,7 @@ from reframe.core.exceptions import ForceExitError, ReframeError
 from reframe.frontend.executors import Runner
 
 from assay import deadline
-from assay.reframe_compat import polling
+from assay.reframe_compat import polling, testcase
 
 #: Called with the runner and its cases.
 Around = Callable[[Any, Sequence[Any]], AbstractContextManager[Any]]
@@ -31,7 +31,7 @@ class NotAccepted(ReframeError):  # type: ignore[misc]
 
 
 def left_out(runner: Any) -> tuple[list[tuple[tuple[Any, Any, Any], str]], list[str]]:
-    """The skipped cases of the first run with their reasons, and the names of expected failures.
+    """The skipped cases of the first run with their reasons, and our expected failures.
 
     :param runner: as a context gets it.
     :returns: a case is ReFrame's (test, partition, environment).
@@ -42,7 +42,8 @@ def left_out(runner: Any) -> tuple[list[tuple[tuple[Any, Any, Any], str]], list[
         if not task.failed_deps
     ]
     expected = [*runner.stats.xfailed(None), *runner.stats.xpassed(None)]
-    return skipped, [task.check.display_name for task in expected]
+    ours = (task.check for task in expected if testcase.of_assay(task.check))
+    return skipped, [check.display_name for check in ours]
 
 
 def records(runner: Any) -> list[dict[str, Any]]:

@@ -231,6 +231,9 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             job._exception = JobError(why, job.jobid)
         self.cancel_many([job])
 
+    def cancel(self, job: Any) -> None:
+        self.cancel_many([job])
+
     def cancel_many(self, jobs: Any) -> None:
         """Cancels the jobs that were not cancelled a moment ago; never raises."""
         now = time.monotonic()
@@ -275,7 +278,9 @@ class _BoundedSqueue(_Bounded, slurm.SqueueJobScheduler):  # type: ignore[misc]
     """Slurm without accounting: squeue knows an ended job only for a while (MinJobAge)."""
 
     def _ask(self, jobs: list[Any]) -> None:
-        command = f"{self._squeue} -h -t all -j {','.join(job.jobid for job in jobs)}"
+        # ReFrame 4.9 knows neither another command nor the reasons of several jobs.
+        squeue = getattr(self, "_squeue", "squeue")
+        command = f"{squeue} -h -t all -j {','.join(job.jobid for job in jobs)}"
         done = run_command(f'{command} -o "%i|%T|%N|%r"')
         if done.returncode != 0 and "Invalid job id" not in done.stderr:
             raise SpawnedProcessError(command, done.stdout, done.stderr, done.returncode)
@@ -294,7 +299,12 @@ class _BoundedSqueue(_Bounded, slurm.SqueueJobScheduler):  # type: ignore[misc]
             else:  # Slurm has forgotten it
                 job._state = "CANCELLED" if job.is_cancelling else "COMPLETED"
         reasons = {jobid: [match["reason"] for match in mine] for jobid, mine in lines.items()}
-        self._cancel_if_blocked(jobs, reasons)
+        if hasattr(slurm.SlurmJobScheduler, "cancel_many"):
+            self._cancel_if_blocked(jobs, reasons)
+            return
+        for job in jobs:
+            if reasons.get(job.jobid):
+                self._cancel_if_blocked(job, reasons[job.jobid])
 
 
 def _poll_local(self: Any, of_reframe: Any, *jobs: Any) -> None:

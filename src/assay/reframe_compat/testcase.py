@@ -36,6 +36,21 @@ def parameters(test: type) -> list[str]:
     return [name for name in test.raw_params if not name.startswith(".")]  # type: ignore[attr-defined]
 
 
+def of_assay(test: Any) -> bool:
+    """Whether a test, or its entry in a run report, is of Assay: it has a purpose."""
+    return "purpose" in test if isinstance(test, dict) else hasattr(test, "purpose")
+
+
+def other_sanity(test: type, ours: type) -> str:
+    """The name of a sanity function that a class has in place of that of a base; else empty.
+
+    :param ours: the class whose sanity function counts.
+    """
+    kept = vars(ours)["_rfm_sanity"]
+    found = (vars(each).get("_rfm_sanity", kept) for each in test.__mro__)
+    return next((str(each.__name__) for each in found if each is not kept), "")
+
+
 class KeepsOutputs:
     """A listener of ReFrame's runner (``TaskEventListener``) that keeps outputs of failed cases."""
 
@@ -85,10 +100,8 @@ def declared(path: Path) -> list[tuple[type, Any]]:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path}: not a file of Python")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # ReFrame looks up here where the class was defined
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules[module.__name__]
+    # ReFrame looks up here where a class was defined; 4.9 does so each time it makes a test.
+    sys.modules[module.__name__] = module
+    spec.loader.exec_module(module)
     registry = getattr(module, "_rfm_test_registry", None)
     return list(registry._tests.items()) if registry else []

@@ -37,6 +37,7 @@ class CaseBase(rfm.RegressionTestPlugin):
     def _keys(self) -> dict[str, Any]:
         """The keys by which the site's references are looked up."""
         return {
+            "system": self.current_system.name,
             "partition": self.current_partition.name,
             "environ": self.current_environ.name,
             "profile": self.profile,

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core.builtins import sanity_function
-from reframe.core.exceptions import SanityError
+from reframe.core.exceptions import ReframeSyntaxError, SanityError
 
 from assay.judge import Verdict
 from assay.parse import Parsed, ParseError
 from assay.prove import counters, launch, links, node_state, plan, steering
+from assay.reframe_compat import testcase
 from assay.run import shared
 from assay.run.case import CaseBase
 from assay.run.site import site_references
@@ -61,6 +62,16 @@ class Believed(CaseBase):
 
     #: The settings that are the machine's own, as far as the job script saw them.
     _machine: plan.Machine = plan.Machine()
+
+    @classmethod
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuses a class whose tests would pass without this evidence."""
+        super().__init_subclass__(**options)
+        if name := testcase.other_sanity(cls, Believed):
+            raise ReframeSyntaxError(
+                f"{cls.__qualname__}: @sanity_function {name}() would replace Assay's evidence: "
+                "take it out, and write read() in its place, see docs/my-benchmark.md"
+            )
 
     @sanity_function
     def _evidence(self) -> bool:

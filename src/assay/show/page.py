@@ -119,6 +119,7 @@ def render(
         judged=[pair for pair in metrics if pair[1].verdict is not Verdict.RECORDED],
         recorded=[pair for pair in metrics if pair[1].verdict is Verdict.RECORDED],
         not_run=summary.reasons_not_run(session.cases),
+        others=summary.reasons_not_run(session.others),
         sections=sections,
         absent=_by_reason(absent),
         cases=cases,

@@ -192,6 +192,9 @@ def closing_lines(session: Session) -> list[str]:
         names = ", ".join(dict.fromkeys(case.test for case in cases))
         kind = "not finished" if cases[0].aborted else "not run"
         lines.append(f"{kind}: {why}: {_cases(len(cases))} of {names}")
+    for why, cases in reasons_not_run(session.others).items():
+        names = ", ".join(dict.fromkeys(case.test for case in cases))
+        lines.append(f"not of Assay, in no verdict: {why} in ReFrame: {names}")
     when = f" of {session.start:%Y-%m-%d %H:%M}" if session.start else ""
     lines.append(
         f"{session.file.stem}{when}: {counts.ran} of {_cases(len(session.cases))} ran: "

@@ -56,10 +56,16 @@ def repository(site_file: str | Path) -> Path:
 def results_directory(site_file: str | Path) -> Path:
     """The directory of all that a run writes: ``$ASSAY_RESULTS``, by default ``results/``.
 
+    By default, it is in the repository of the site, or beside the file of a site without one.
+
     :raises ConfigError: it cannot be made or written, or has a blank in its path.
     """
     named = os.environ.get("ASSAY_RESULTS")
-    path = Path(named).resolve() if named else repository(site_file) / "results"
+    folder = Path(site_file).resolve().parent
+    home = files.repository(folder)
+    # A site outside of the suite writes nothing into the suite.
+    path = Path(named) if named else (home if home in folder.parents else folder) / "results"
+    path = path.resolve()
     if len(str(path).split()) > 1:
         # ReFrame's local scheduler splits the path of the job script at blanks.
         raise ConfigError(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe.core.config import load_config
-from reframe.core.exceptions import ReframeError
+from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import catalogue, sites
 from assay.judge import References, ReferencesError
@@ -57,11 +57,17 @@ def found(site_file: Path) -> tuple[Site, list[str]]:
 
     The second value names the stack if ``ASSAY_STACK`` leaves out others of the site.
 
-    :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
+    :raises reframe.core.exceptions.ReframeError: the configuration is not valid, or is not of
+        Assay.
     """
     with _leaving_no_results():
         load_config("<builtin>", str(site_file))
-    return sites.found_on[site_file.resolve()]
+    if words := sites.found_on.get(site_file.resolve()):
+        return words
+    raise ConfigError(
+        f"{site_file}: has no words of Assay that could be promised: make its site_configuration "
+        "by assay.sites, see docs/adding-a-site.md"
+    )
 
 
 def describe(configuration: dict[str, Any], references: References, known: set[str]) -> list[str]:

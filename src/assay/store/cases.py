@@ -158,7 +158,8 @@ class Case:
     @property
     def key(self) -> dict[str, Any]:
         """What references of the case are looked up by, from its record."""
-        places = {key: self.record.get(key) for key in ("partition", "environ", "profile", "test")}
+        names = ("system", "partition", "environ", "profile", "test")
+        places = {key: self.record.get(key) for key in names}
         return {**places, **mapping(self.record.get("parameters"))}
 
     @property
@@ -195,6 +196,7 @@ class Session:
     :ivar partial: why the run is only a part of what the site promises, or not by its plan, one
         line each.
     :ivar doubts: those of these lines that are about settings, without a limit of their number.
+    :ivar others: the cases of tests that are not of Assay; ``why`` is how each ended in ReFrame.
     :ivar extras: what the call of ReFrame said about the run (``--session-extras``).
     :ivar promised: number of cases that the site promises; None if nothing says it.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
@@ -209,6 +211,7 @@ class Session:
     reframe: str
     cases: tuple[Case, ...]
     attempts: tuple[Case, ...] = ()
+    others: tuple[Case, ...] = ()
     salvaged: bool = False
     faults: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()

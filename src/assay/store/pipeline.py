@@ -166,6 +166,7 @@ def gather(folder: Path) -> Session:
         reframe=", ".join(sorted({session.reframe for session in sessions})),
         cases=last_attempts([*attempts, *missing]),
         attempts=tuple(attempts),
+        others=tuple(case for session in sessions for case in session.others),
         faults=tuple(dict.fromkeys(faults)),
         partial=(
             *site_promise.narrowing(promise.site),

@@ -280,7 +280,8 @@ def state(
 ) -> dict[str, Any]:
     """How a run compares with the promise, as JSON for the plan of the run.
 
-    :param path: the file of the site; the suite is in ``reframe`` beside the folder of all sites.
+    :param path: the file of the site. A site outside of a repository of the suite may have none;
+        then no run is more than a part.
     :param site: the words that the site has.
     :param call: how the call of ReFrame differs from the plan of the site.
     """
@@ -291,8 +292,12 @@ def state(
         "narrowed": list(call.selected),
         "changed": list(call.changed),
     }
+    home = files.repository(path.parent)
+    if not (path.exists() or home in path.parents):  # beside a configuration that a site has
+        why = f"there is no {path}: nothing says which cases must run"
+        return {**said, "faults": faults, "unpromised": why}
     try:
-        promise, listed = load(path), cases(files.repository(path.parent) / "reframe" / CASES)
+        promise, listed = load(path), cases(home / "reframe" / CASES)
     except PromiseError as error:
         return {**said, "faults": faults if narrowed else [*faults, str(error)]}
     promised, there, differ = compare(site, listed, planned, profile)
@@ -316,10 +321,10 @@ def state(
 
 
 def narrowing(state: Mapping[str, Any]) -> list[str]:
-    """Why a run has a part of the cases only, by its options, as lines."""
+    """Why a run has a part of the cases only, or may have, as lines."""
     narrowed = [*map(line, sequence(state.get("narrowed")))]
     if not narrowed:
-        return []
+        return [line(state["unpromised"])] if "unpromised" in state else []
     chosen = f"selected by {', '.join(narrowed)}"
     if "promised" not in state:
         return [chosen]

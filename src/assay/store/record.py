@@ -43,7 +43,7 @@ def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> d
         "test": case.pop("test"),
         "unique_name": test.unique_name,
         "display_name": test.display_name,
-        "system": test.current_system.name,
+        "system": case.pop("system"),
         "partition": case.pop("partition"),
         "environ": case.pop("environ"),
         "kind": test.kind,

@@ -125,7 +125,8 @@ def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> I
 def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     profiles = {getattr(check, "profile", "full") for check, *_ in cases}
     profile = "smoke" if profiles == {"smoke"} else "full"
-    named = [session.named(entry) for entry in planned if not entry["fixture"]]
+    ours = (entry for entry in planned if not (entry["fixture"] or "foreign" in entry))
+    named = [session.named(entry) for entry in ours]
     kept = _promised[0](named, profile) if _promised else {}
     for fault in kept.get("faults", ()):
         getlogger().warning(f"promise: {fault}")
@@ -137,7 +138,11 @@ def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dic
 
 def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
     out, expected = runner.left_out(tests)
-    skipped = [replace(session.named(_planned(*case)), why=line(why)) for case, why in out]
+    skipped = [
+        replace(session.named(_planned(*case)), why=line(why))
+        for case, why in out
+        if testcase.of_assay(case[0])
+    ]
     refused, partial = session.unlisted(kept, skipped)
     faults = [*kept.get("faults", ()), *refused]
     faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
@@ -161,8 +166,8 @@ def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:
         "partition": partition.name,
         "environ": environ.name,
         "fixture": bool(check.is_fixture()),
-        # Other tests than those of assay have no figures.
         "figures": declared.as_json(getattr(check, "figures", ())),
+        **({} if testcase.of_assay(check) else {"foreign": True}),
     }
 
 

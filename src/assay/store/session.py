@@ -23,7 +23,7 @@ from typing import Any
 
 from assay.deadline import REACHED
 from assay.judge import GREEN, RED, Verdict
-from assay.reframe_compat import log
+from assay.reframe_compat import log, testcase
 from assay.store import promise, run_folder
 from assay.store.cases import Case, Session, figures
 from assay.store.record import FILE as RECORD
@@ -37,6 +37,9 @@ NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depend
 TEXT_SUFFIXES = frozenset(
     [".dat", ".data", ".err", ".json", ".launch", ".lock", ".log", ".out", ".sh", ".txt", ".yaml"]
 )
+
+#: Why a run without a plan is only a part.
+NO_PROMISE = "nothing says which cases must run: no site of Assay planned the run"
 
 #: How much older than its session a record may be [s]. An even older record counts as left over
 #: from another session. The clocks of a file server and of this machine differ.
@@ -100,16 +103,17 @@ def load(file: Path, sealed: bool = False) -> Session:
         ) from None
     except (KeyError, TypeError, ValueError, IndexError):
         raise ReportError(
-            f"{file}: not a run report of ReFrame 4.10 (session_info, runs and testcases are "
-            "expected); name another with --session FILE"
+            f"{file}: not a run report of ReFrame (session_info, runs and testcases are expected); "
+            "name another with --session FILE"
         ) from None
     reader = _Reader(file, info, sealed)
-    # A fixture that passed is no case; one that failed is a failed case.
-    ended = [
-        reader.case(entry)
+    entries = [
+        entry  # a fixture that passed is no case; one that failed is a failed case
         for entry in entries
         if not (entry.get("fixture") is True and entry.get("result") == "pass")
     ]
+    ended = [reader.case(entry) for entry in entries if not reader.foreign(entry)]
+    others = [_by_reframe(entry) for entry in entries if reader.foreign(entry)]
     attempts = (*ended, *reader.unfinished(ended))
     return Session(
         file=file,
@@ -121,6 +125,7 @@ def load(file: Path, sealed: bool = False) -> Session:
         reframe=line(info.get("version")),
         cases=last_attempts(attempts),
         attempts=attempts,
+        others=tuple({(case.unique_name, case.where): case for case in others}.values()),
         extras={str(k): line(v) for k, v in info.items() if isinstance(v, str)},
         **reader.kept(attempts),
     )
@@ -242,7 +247,15 @@ class _Reader:
         )
         planned = map(named, self.plan.cases)
         self._planned = {(case.unique_name, case.where): case for case in planned}
+        foreign = (named(entry) for entry in self.plan.cases if entry.get("foreign") is True)
+        self._foreign = {(case.unique_name, case.where) for case in foreign}
         self.log = next(filter(None, map(log.read, logs)), None) or log.Log()
+
+    def foreign(self, entry: dict[str, Any]) -> bool:
+        """Whether a case is of a test that is not of Assay. If there is a plan, it must say so."""
+        case = named(entry)
+        said = not self.plan.cases or (case.unique_name, case.where) in self._foreign
+        return said and not testcase.of_assay(entry)
 
     def case(self, entry: Mapping[str, Any]) -> Case:
         """One entry of ``testcases``, with its record."""
@@ -345,6 +358,8 @@ class _Reader:
         unjudged = beside_others(c.busy for c in last_attempts(attempts) if c.not_judged)
         of_cases = (doubt for case in attempts for doubt in case.doubts)
         doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
+        if not state:
+            return {"doubts": doubts, "partial": (NO_PROMISE, *promise.few(doubts), *unjudged)}
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
         refused, partial = unlisted(state, skipped)
         promised = state.get("promised")
@@ -369,7 +384,7 @@ class _Reader:
         there = {(case.unique_name, case.where) for case in ended}
         for entry in self.plan.cases:
             case = named(entry)
-            if (case.unique_name, case.where) in there:
+            if (case.unique_name, case.where) in there | self._foreign:
                 continue
             logged = line(entry.get("hashcode")), case.where
             if logged in self.log.skipped:
@@ -454,6 +469,12 @@ def named(entry: Mapping[str, Any]) -> Case:
         parameters=parameters,
         figures=figures(entry.get("figures")),
     )
+
+
+def _by_reframe(entry: Mapping[str, Any]) -> Case:
+    """A case of a test that is not of Assay, with its result in ReFrame."""
+    said = (line(entry.get("result")), _reason(entry))
+    return replace(named(entry), why=": ".join(filter(None, said)))
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

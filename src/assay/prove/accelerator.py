@@ -1,21 +1,9 @@
 """The GPUs of a vendor: everything in which one vendor differs from another, in one place.
 
-===========================  ===========================  =========================================
-\\                            ``cuda`` (NVIDIA)            ``rocm`` (AMD), not yet run on hardware
-===========================  ===========================  =========================================
-OSU, option ``-d``           cuda                         rocm (util/osu_util.c of OSU 5.7)
-ucx_perftest, option ``-m``  cuda                         rocm (src/ucs/memory/memory_type.c)
-UCX, pointers of GPUs        cuda_copy                    rocm_copy
-UCX, between processes       cuda_ipc                     rocm_ipc
-UCX, small messages          gdr_copy, over gdrcopy       part of rocm_copy; UCX 1.14 has removed
-                                                          rocm_gdr
-GPUs that a process sees     CUDA_VISIBLE_DEVICES         ROCR_VISIBLE_DEVICES
-GPUs of a node               nvidia-smi                   rocminfo
-health of GPUs               nvidia-smi, kernel's log     not read: no output was seen yet
-===========================  ===========================  =========================================
-
-For ROCm these come from the sources of UCX (v1.13.1 to v1.22.0, src/uct/rocm and the aliases in
-src/ucp/core/ucp_context.c), OSU 5.7, Open MPI (v5.0.10) and rocminfo (rocminfo.cc), and from the
+AMD's (``rocm``) are not yet run on hardware, and their health is not read: no output was seen yet.
+For ROCm, all comes from the sources of UCX (v1.13.1 to v1.22.0, src/uct/rocm, the aliases in
+src/ucp/core/ucp_context.c, and src/ucs/memory/memory_type.c for ``-m`` of ucx_perftest), of OSU 5.7
+(util/osu_util.c for its option ``-d``), Open MPI (v5.0.10) and rocminfo (rocminfo.cc), and from the
 page "GPU isolation techniques" of AMD's documentation. UCX uses the runtime ROCr and not HIP, so
 only ROCR_VISIBLE_DEVICES means the same to UCX as to the program. HIP_VISIBLE_DEVICES and others
 number the GPUs of ROCR_VISIBLE_DEVICES once more, for HIP alone (gres.conf(5) of Slurm calls this a

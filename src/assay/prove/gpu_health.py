@@ -161,16 +161,14 @@ def _without_nvlink(each: Gpu, reading: Reading) -> Iterator[str]:
     if ways and not joined:
         said = f"({', '.join(ways)}), but the partition says nvlink"
         yield f"{each} has no NVLink to another GPU {said}"
+    named = {gpu.number: gpu for gpu in reading.gpus}
     for other in joined:
         if other > each.number and each.peers.get(other, "OK") != "OK":
             yield (
-                f"{each} and {_gpu(reading, other)} are joined by {each.ways[other]}, but cannot "
-                f"access each other's memory: nvidia-smi topo -p2p r says {each.peers[other]}"
+                f"{each} and {named.get(other, f'GPU {other}')} are joined by {each.ways[other]}, "
+                "but cannot access each other's memory: nvidia-smi topo -p2p r says "
+                f"{each.peers[other]}"
             )
-
-
-def _gpu(reading: Reading, number: int) -> Gpu | str:
-    return next((gpu for gpu in reading.gpus if gpu.number == number), f"GPU {number}")
 
 
 def _address(bus: str) -> str:

@@ -1,24 +1,13 @@
 """Transports: how to force one in each generation of UCX, and how to prove that it was used.
 
-============  ==============  ========  ========  =======================
-transport     UCX_TLS         small     large
-============  ==============  ========  ========  =======================
-``posix``     posix,self      posix     posix
-``sysv``      sysv,self       sysv      sysv
-``cma``       posix,cma,self  posix     cma
-``tcp``       tcp,self        tcp       tcp
-``rc_mlx5``   rc_x,self       rc_mlx5   rc_mlx5   not yet run on hardware
-``rc_verbs``  rc_v,self       rc_verbs  rc_verbs  run over soft-RoCE only
-``ud_verbs``  ud_verbs,self   ud_verbs  ud_verbs  run over soft-RoCE only
-============  ==============  ========  ========  =======================
-
-The first four were run with UCX 1.13.1, 1.15.0, 1.16.0, 1.18.1, 1.20.1 (tcp over eth0), 1.21.0 and
-1.22.0, the last two with 1.13.1. ``self`` is in all lists. Without it a rank opens its endpoint to
-itself over the transport under test, and UCX before 1.15 does not distinguish that endpoint from
-one to a peer. cma cannot carry active messages (UCX_TLS=cma alone ends with "no active messages
-transport"), so posix carries small messages. rc_verbs connects its queue pairs over UD. The alias
-``rc_v`` allows UD for that and for nothing else; ``UCX_TLS=rc_verbs`` alone ends with "no auxiliary
-transport".
+posix, sysv, cma and tcp were run with UCX 1.13.1, 1.15.0, 1.16.0, 1.18.1, 1.20.1 (tcp over eth0),
+1.21.0 and 1.22.0. rc_verbs and ud_verbs were run with 1.13.1, over soft-RoCE only. rc_mlx5 was not
+yet run on hardware. ``self`` is in all lists of :data:`TRANSPORTS`. Without it a rank opens its
+endpoint to itself over the transport under test, and UCX before 1.15 does not distinguish that
+endpoint from one to a peer. cma cannot carry active messages (UCX_TLS=cma alone ends with "no
+active messages transport"), so posix carries small messages. rc_verbs connects its queue pairs over
+UD. The alias ``rc_v`` allows UD for that and for nothing else; ``UCX_TLS=rc_verbs`` alone ends with
+"no auxiliary transport".
 
 =============  ====================  ==========================================================
 UCX            reports               proof of the path

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import reframe as rfm
 
 from assay.judge import Peak, peak
 from assay.prove import groups
@@ -37,14 +39,8 @@ def halves(test: Any, nodes: int) -> list[str]:
         return []
 
 
-class OnPartition:
-    """A base of :class:`assay.run.strict.StrictCheck`, which adds the attributes of ReFrame."""
-
-    if TYPE_CHECKING:
-        current_partition: Any
-        current_environ: Any
-
-        def skip_if(self, condition: object, message: str) -> None: ...
+class OnPartition(rfm.RegressionTestPlugin):
+    """The part of :class:`assay.run.strict.StrictCheck` that knows its partition."""
 
     def leave_out(self, kind: str, condition: object, why: str) -> None:
         """Skips the case if the condition holds.

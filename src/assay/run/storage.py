@@ -80,10 +80,9 @@ def not_written(files: Sequence[Mapping[str, Any]], directory: str, kind: str | 
         other = max(written, key=lambda file: file["bytes"])
         elsewhere = f"{other['path']} ({other['type']}) was written"
         return [f"no process was seen to write a file in {directory}; {elsewhere}"]
-    wrong = sorted({str(file["type"]) for file in inside} - {str(kind)})
-    return [f"files of {directory} were on {', '.join(wrong)}, the directory is on {kind}"] * bool(
-        wrong
-    )
+    if wrong := ", ".join(sorted({str(file["type"]) for file in inside} - {str(kind)})):
+        return [f"files of {directory} were on {wrong}, the directory is on {kind}"]
+    return []
 
 
 def unseen(files: Sequence[Mapping[str, Any]], directory: str) -> str:

@@ -27,16 +27,9 @@ from assay.run.verdict import Judged, Measured
 class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressionTest):
     """A benchmark with evidence for every number.
 
-    ==================  ==========================================================================
-    a test states       with
-    ==================  ==========================================================================
-    what runs           ``executable``, ``executable_opts``, ReFrame's own variables
-    where               ``valid_systems``, ``valid_prog_environs``: feature words, no site names
-    what was printed    :meth:`read`, from text to :class:`assay.parse.Parsed`
-    what counts         ``declares`` (metric -> unit) and :meth:`measure`
-    peak of a metric    :meth:`peaks`, if the same run measured a peak or the hardware states one
-    what is drawn       ``figures``, if it is more than curves and heat maps of its rows
-    ==================  ==========================================================================
+    A test states by variables of ReFrame what runs, and where: by feature words of partitions and
+    stacks, not by names of sites. It states what counts by ``declares``, and by ``figures`` what is
+    drawn beside curves and heat maps of its rows.
 
     Every test must meet these conditions:
 

@@ -261,16 +261,9 @@ class Judged(CaseBase):
         """Every metric that keeps this case from passing, with the reason; empty if none does."""
         if "busy" in self._record:
             return "; ".join(self._record["problems"])
-        return "; ".join(
-            [
-                *(
-                    f"{name}: {metric['verdict']}: {metric['why']}"
-                    for name, metric in self._record.get("metrics", {}).items()
-                    if metric["verdict"] in RED
-                ),
-                *self._against_all,
-            ]
-        )
+        metrics = self._record.get("metrics", {}).items()
+        bad = [f"{n}: {m['verdict']}: {m['why']}" for n, m in metrics if m["verdict"] in RED]
+        return "; ".join([*bad, *self._against_all])
 
     def _judge_one(
         self, name: str, unit: str, values: list[float], peak: Peak | None

@@ -33,7 +33,7 @@ def test_pairs_across_share_the_link_that_the_site_states(bench, bandwidth, said
     real = machine(
         bench,
         features=["inter-node", "across", "tcp"],
-        tournament={"seconds": 0.05},
+        options={"PairsOfNodes.seconds": 0.05},
         health=LOSSY,
         # Both are what the program prints, in MB/s and us.
         between={"groups": groups, "bandwidth": bandwidth, "latency": 9},

@@ -59,9 +59,6 @@ class Believed(CaseBase):
     #: What the job script found on its node after the benchmark; None if it did not look.
     node_after: steering.Node | None = None
 
-    #: The settings that are the machine's own, as far as the job script saw them.
-    machine: plan.Machine = plan.Machine()
-
     #: What other work took of the machine during the last launch; None if unknown or not asked for.
     others: busy.Others | None = None
 
@@ -159,10 +156,7 @@ class Believed(CaseBase):
         if node.job.nonce != self._nonce:
             return [f"{steering.JOB} is of another launch"]
         asked, extras = self.requested_variables(), self.current_environ.extras
-        places = (self.current_partition.local_env, self.current_environ, self)
-        self.machine = machine = steering.machine(
-            node, extras, asked, os.environ, any(of.modules for of in places)
-        )
+        self.machine = machine = steering.machine(node, extras, asked, os.environ)
         owned = steering.settings(node, machine)
         self._record["settings"] = {
             "sha256": plan.digest(owned),

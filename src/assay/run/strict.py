@@ -116,7 +116,7 @@ class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressio
     @property
     def shares_cores(self) -> bool:
         """Whether the site says that ranks may wait for a core, see ``judge/curves.yaml``."""
-        return shared.ours(self) is not None or mpi.OpenMpi.waits(self.requested_variables())
+        return shared.ours(self) is not None or mpi.OPEN_MPI.waits(self.requested_variables())
 
     #: Whether the program is started by the partition's parallel launcher.
     #:

@@ -10,7 +10,7 @@ import reframe as rfm
 
 from assay.parse import Parsed, ucx_log
 from assay.parse.ucx_log import UcxLog
-from assay.prove import launch, steering, transports
+from assay.prove import launch, mpi, plan, steering, transports
 
 #: One log for each process, so that UCX never writes into the output of the benchmark.
 LOGS = "ucx.%h.%p.log"
@@ -86,12 +86,16 @@ class UcxMixin(rfm.RegressionTestPlugin):
         problems += steering.of_ucx(log, asked, self.machine)
         if not self.parallel:  # MpiCheck does it for all programs of MPI
             problems += errors(ucx_log.parse(text(self.stderr)))
-        if self.node_after is not None:
-            extras = self.current_environ.extras
-            if "image" not in extras:
-                loaded = {library for _, library in log.versions.values()}
-                own = steering.own_libraries(extras, asked)
-                problems += steering.foreign(loaded, self.node_after.programs, own)
+        if self.node_after is not None and "image" not in self.current_environ.extras:
+            loaded = {library for _, library in log.versions.values()}
+            problems += self._foreign(loaded, self.node_after, ())
+        if self.of_modules:
+            stated = self.ucx_version()
+            problems += [
+                plan.Note(f"UCX {version} of a module ran ({library}), the stack states {stated}")
+                for version, library in sorted(set(log.versions.values()))
+                if version != stated
+            ]
         # Filled by MpiCheck: the processes that this launch started.
         started = getattr(self, "_started", None)
         if started and "image" not in self.current_environ.extras:
@@ -104,8 +108,8 @@ class UcxMixin(rfm.RegressionTestPlugin):
 
     def force_pml_ucx(self) -> None:
         """Makes UCX the only choice of MPI, on all nodes. Call it after :meth:`steer_ucx`."""
-        self.env_vars.update(self.mpi_library.only_ucx)
+        self.env_vars.update(mpi.OPEN_MPI.only_ucx)
         names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
         launcher = self.current_partition.launcher_type.registered_name
-        passing = self.mpi_library.passing_on(launcher, names)
+        passing = mpi.OPEN_MPI.passing_on(launcher, names)
         self.job.launcher.options = [*self.job.launcher.options, *passing]

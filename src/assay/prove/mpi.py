@@ -185,7 +185,7 @@ def cannot_reduce(version: str | None, gpu: Accelerator) -> str:
     :param version: the version that the stack states; None if it states none.
     """
     since = ".".join(map(str, gpu.reduces_since))
-    if numbers(version or "0")[:2] >= gpu.reduces_since:
+    if numbers(version or "0.0")[:2] >= gpu.reduces_since:
         return ""
     if version is None:
         return (
@@ -211,11 +211,6 @@ def of_stack(extras: Mapping[str, Any]) -> Mpi:
     """The MPI that a stack states; Open MPI if it states none."""
     word = extras.get("mpi", OPEN_MPI.word)
     return OPEN_MPI if word == OPEN_MPI.word else Mpi(word)
-
-
-def stated(extras: Mapping[str, Any]) -> bool:
-    """Whether a stack says which MPI it has: another one is then a fault."""
-    return "mpi" in extras or "openmpi_version" in extras
 
 
 def of_run(libraries: Iterable[str], launcher: str) -> Mpi | None:

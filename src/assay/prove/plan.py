@@ -65,7 +65,7 @@ class Machine:
     """What belongs to the machine that is accepted, and not to the person who starts the run.
 
     :ivar roots: directories; a setting in a file below one of them is the machine's.
-    :ivar variables: what the modules that the site names have set.
+    :ivar variables: what modules and the configuration of the site have set.
     """
 
     roots: tuple[str, ...] = ("/etc", "/usr/etc", *SYSTEM)

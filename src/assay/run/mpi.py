@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -211,7 +211,8 @@ class MpiCheck(StrictCheck):
         library, asked = self.mpi_library, self.num_tasks
         world = library.world(text(self.stderr))
         ranks = self._ranks(problems)
-        hosts = Counter(host for host, _ in (world.selected if library.reports else self._started))
+        reported = [host for host, _ in world.selected]
+        hosts = Counter(reported if library.reports else (rank.host for rank in ranks))
         self._record["proof"] = {
             "mpi": library.word,
             "pml": sorted(world.pml),
@@ -257,14 +258,13 @@ class MpiCheck(StrictCheck):
             return []
         by_mpirun = self.job.launcher.registered_name in ("mpirun", "mpiexec")
         seen = mpi.of_run(node.libraries, node.launcher if by_mpirun else "")
-        of_stack = self.mpi_library
-        if seen is None or seen.reports == of_stack.reports:
+        stated = self.mpi_library
+        if seen is None or seen.reports == stated.reports:
             return []
-        if mpi.stated(extras):
-            # Without the reports of Open MPI, the next lines say what else is wrong.
+        if "mpi" in extras or "openmpi_version" in extras:
             return [
                 f"the MPI {seen.word} ran, the stack {self.current_environ.name} states "
-                f"{of_stack.word}: is the module of another MPI loaded?"
+                f"{stated.word}: is the module of another MPI loaded?"
             ]
         self._mpi_seen = seen
         self._no_path_without_reports()
@@ -291,7 +291,7 @@ class MpiCheck(StrictCheck):
         """Problems of a world that its MPI does not report, but the program and the witnesses."""
         word = self.mpi_library.word
         if said == self.num_tasks:
-            return self._on_wrong_hosts(rank.host for rank in ranks) if ranks else []
+            return self._on_wrong_hosts([rank.host for rank in ranks]) if ranks else []
         problems = steering.of_other_launcher(ranks, word)
         if parsed is not None and said is None:
             problems.append(
@@ -300,7 +300,7 @@ class MpiCheck(StrictCheck):
             )
         return problems
 
-    def _on_wrong_hosts(self, hosts: Iterable[str]) -> list[str]:
+    def _on_wrong_hosts(self, hosts: Sequence[str]) -> list[str]:
         """A problem if the ranks, by their hosts, are not spread as asked for."""
         there = Counter(hosts)
         if sorted(there.values()) == [self._layout.per_node] * self._layout.nodes:
@@ -327,7 +327,7 @@ class MpiCheck(StrictCheck):
                 else mpi.OPEN_MPI.silence
             )
         else:
-            problems += self._on_wrong_hosts(host for host, _ in world.selected)
+            problems += self._on_wrong_hosts([host for host, _ in world.selected])
         variables = self.requested_variables()
         problems += mpi.OPEN_MPI.unasked(world, variables, self.machine)
         pml = self.current_partition.extras.get("pml")

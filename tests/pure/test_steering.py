@@ -236,6 +236,15 @@ def test_ranks_that_found_no_launcher_of_their_mpi(lines, said):
     assert ranks[0].variables == steering.rank(RANK).variables
 
 
+@pytest.mark.parametrize("name", ["MPICH_OFI_NIC_POLICY", "I_MPI_FABRICS", "MV2_USE_RDMA_CM"])
+def test_a_setting_of_another_mpi_in_the_job_is_judged(name):
+    """The launchers of these libraries set some for the ranks, which are not asked for them."""
+    process = steering.of_job(steering.rank(f"{RANK}{name}=x\n"))
+    (said,) = steering.unasked(process, ASKED, MACHINE)
+    assert type(said) is Doubt
+    assert steering.unasked(process, ASKED, Machine(variables={name: "x"})) == []
+
+
 def test_the_job_says_which_launcher_it_had():
     node = steering.node(f"{JOB}launcher HYDRA build details:\nlauncher     Version: 4.0.2\n")
     assert node.launcher == "HYDRA build details:\n    Version: 4.0.2\n"

@@ -56,7 +56,7 @@ steering() {
     while IFS=":$tab" read -r name value; do
         case $name in Cpus_allowed_list | Mems_allowed_list) echo "$name ${value#"$tab"}" ;; esac
     done </proc/self/status
-    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=|MALLOC_|FI_|PSM2_|PSM3_|MPICH_|MPIR_|I_MPI_|MV2_)' | hide
+    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=|MALLOC_|FI_|PSM2_|PSM3_)' | hide
     env | grep -E '^(OMP_|GOMP_|KMP_|OPENBLAS_|GOTO_|BLIS_|MKL_[A-Z])'
     settings "${HOME:-}/ucx.conf" "${UCX_CONFIG_DIR:-}/ucx.conf" ./ucx.conf
 }
@@ -85,7 +85,8 @@ job)
     {
         echo "rank $host - $nonce"
         steering
-        env | grep -E '^(OPAL_|PMIX_MCA_|HWLOC_|BASH_ENV=)' # mpirun sets some of them for the ranks
+        # mpirun sets some of them for the ranks.
+        env | grep -E '^(OPAL_|PMIX_MCA_|HWLOC_|MPICH_|MPIR_|I_MPI_|MV2_|BASH_ENV=)' | hide
         settings "${HOME:-}"/.openmpi/*.conf "${HOME:-}"/.pmix/*.conf "${HOME:-}"/.prte/*.conf
         [ $# = 0 ] || printf 'function %s\n' "$@"
         readlink -f "$(command -v mpirun)" "$(command -v ucx_info)" | sed 's/^/program /'

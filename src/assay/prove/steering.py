@@ -33,9 +33,9 @@ PLACING = ("OMPI_MCA_rmaps", "PRTE_MCA_rmaps", "PRTE_MCA_hwloc")
 #: Variables of libraries that compute: number and place of threads, and the code of a BLAS.
 COMPUTING = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "BLIS_", "MKL_")
 
-#: Variables of what starts the ranks: other components of Open MPI, and another topology. Only the
-#: job script's are judged, because mpirun sets some of them for the ranks.
-STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_")
+#: Variables of what starts the ranks: other components of Open MPI, another topology, other MPIs.
+#: Only the job script's are judged, because mpirun sets some of them for the ranks.
+STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_", "MPICH_", "MPIR_", "I_MPI_", "MV2_")
 
 #: Variables that name files of settings.
 NAMING_FILES = ("UCX_CONFIG_DIR", "OMPI_MCA_mca_base_param_files")

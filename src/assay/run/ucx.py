@@ -48,12 +48,16 @@ class UcxMixin(rfm.RegressionTestPlugin):
         """
         extras = (stack or self.current_environ).extras
         version = extras.get("ucx_version")
+        other = "; state mpi, if its MPI is not Open MPI"
         if not hasattr(type(self), "mpi_library"):
+            other = ""
             # ucx_perftest may be of another UCX than the one that the MPI loads.
             version = extras.get("ucx_tools_version", version)
         which = f"the stack {stack.name}" if stack else "this stack"
         self.leave_out(
-            "undescribed", version is None, f"{which} does not say which UCX it has (ucx_version)"
+            "undescribed",
+            version is None,
+            f"{which} does not say which UCX it has (ucx_version){other}",
         )
         return str(version)
 

@@ -282,16 +282,13 @@ def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> li
 
 def partly(ranks: Sequence[Steering], machine: Machine) -> list[str]:
     """The variables of the machine that reached some ranks only, one line each."""
-    found = []
+    found: list[str] = []
     for name, value in machine.variables.items():
         without = sorted({rank.host for rank in ranks if name not in rank.variables})
         if without and any(name in rank.variables for rank in ranks):
+            said = f"{name}={value} of the site did not reach the ranks on {', '.join(without)}"
             found.append(
-                Doubt(
-                    f"{name}={value} of the site did not reach the ranks on {', '.join(without)}, "
-                    "and may change what is measured: put it into the stack's env_vars, or let the "
-                    "launcher pass it"
-                )
+                Doubt(f"{said}: put it into the stack's env_vars, or let the launcher pass it")
             )
     return found
 

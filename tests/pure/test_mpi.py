@@ -166,7 +166,7 @@ INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005\n"
         (["/opt/cray/lib64/libmpi_gnu_123.so.12"], "", "/opt/cray/lib64/libmpi_gnu_123.so.12"),
         (["/opt/ibm/lib/libmpi_ibm.so.3", "/opt/ibm/lib/libopen-pal.so.3"], "", "spectrum-mpi"),
         (["/opt/hpe/lib/libmpi.so", "/opt/hpe/lib/libxmpi.so"], "", "/opt/hpe/lib/libmpi.so"),
-        (["/usr/lib/libucp.so.0", "/usr/lib/libfabric.so.1"], HYDRA, "mpich"),
+        (["/usr/lib/libucp.so.0", "/usr/lib/libuct.so.0"], HYDRA, "mpich"),
         ([], INTEL, "intel-mpi"),
         ([], "mpirun (Open MPI) 5.0.8\n", None),
         ([], "", None),

@@ -66,10 +66,6 @@ class Mpi:
         """The reports of one launch; also of a launcher of Open MPI that started other programs."""
         return openmpi.parse(stderr)
 
-    def oversubscribed(self, asked: Mapping[str, str]) -> bool:
-        """Whether the requested variables allow more ranks on a node than it has cores."""
-        return False
-
 
 class OpenMpi(Mpi):
     """Open MPI 4.1 and 5.0.
@@ -108,7 +104,7 @@ class OpenMpi(Mpi):
         return [option for name in names for option in ("-x", name)] if launcher == "mpirun" else []
 
     def oversubscribed(self, asked: Mapping[str, str]) -> bool:
-        """Whether a setting of Open MPI says so."""
+        """Whether the requested variables allow more ranks on a node than it has cores."""
         return any("oversubscribe" in f"{name}={value}" for name, value in asked.items())
 
     def waits(self, asked: Mapping[str, str]) -> bool:
@@ -180,19 +176,13 @@ class OpenMpi(Mpi):
 
 
 def cannot_reduce(version: str | None, gpu: Accelerator) -> str:
-    """Why this Open MPI cannot reduce on these GPUs, or may not, in one line; else empty.
-
-    :param version: the version that the stack states; None if it states none.
-    """
-    since = ".".join(map(str, gpu.reduces_since))
+    """Why an Open MPI of this stated version cannot reduce on these GPUs, or may not; else empty."""
     if numbers(version or "0.0")[:2] >= gpu.reduces_since:
         return ""
+    since = f"{'.'.join(map(str, gpu.reduces_since))} can reduce in the memory of GPUs"
     if version is None:
-        return (
-            f"this stack does not say which Open MPI it has (openmpi_version); from {since} on it "
-            f"reduces in the memory of GPUs of {gpu.vendor}"
-        )
-    return f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}; {since} can"
+        return f"this stack does not say which Open MPI it has (openmpi_version): {since}"
+    return f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}: {since}"
 
 
 OPEN_MPI = OpenMpi("openmpi")

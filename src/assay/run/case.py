@@ -59,10 +59,9 @@ class CaseBase(rfm.RegressionTestPlugin):
         Which versions and libraries they have is then read from the run.
         """
         partition, stack = self.current_partition, self.current_environ
-        if "image" in stack.extras or "sha256" in stack.extras.get("provenance", ""):
-            return False
-        places = (partition, partition.local_env, stack)
-        return any(getattr(of, "modules", ()) or of.prepare_cmds for of in places)
+        fixed = "image" in stack.extras or "sha256" in stack.extras.get("provenance", "")
+        loaded = [*partition.local_env.modules, *stack.modules]
+        return not fixed and bool(loaded or partition.prepare_cmds or stack.prepare_cmds)
 
     def _foreign(
         self, libraries: Collection[str], node: steering.Node, ranks: Sequence[steering.Steering]

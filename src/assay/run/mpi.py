@@ -213,14 +213,11 @@ class MpiCheck(StrictCheck):
         ranks = self._ranks(problems)
         reported = [host for host, _ in world.selected]
         hosts = Counter(reported if library.reports else (rank.host for rank in ranks))
+        seen = world.ranks_seen if library.reports else len(ranks)
         self._record["proof"] = {
             "mpi": library.word,
             "pml": sorted(world.pml),
-            "ranks": {
-                "asked": asked,
-                "seen": world.ranks_seen if library.reports else len(ranks),
-                "cores": self._cores,
-            },
+            "ranks": {"asked": asked, "seen": seen, "cores": self._cores},
             "hosts": dict(hosts),
         }
         if world.apart or self.current_environ.extras.get("user_namespaces"):
@@ -373,7 +370,7 @@ class MpiCheck(StrictCheck):
             if "image" not in extras:
                 problems += self._foreign(node.libraries, node, ranks)
             problems += steering.far_memory(ranks, node.numa)
-            if not self.mpi_library.oversubscribed(asked):
+            if not mpi.OPEN_MPI.oversubscribed(asked):
                 problems += steering.crowded(ranks, node.cores)
         return list(dict.fromkeys(problems))
 

@@ -448,7 +448,8 @@ class TransportMixin(UcxMixin):
         if not self.parallel and self.launched:  # both processes are on the node of the job script
             hosts = (host for host, _ in ucx.said(Path()).processes)
             problems += launch.elsewhere(hosts, self.hosts, self.launched.host)
-        proof = self.proof(Path(), parsed, farewells, self.ucx_version())
+        version = self.ucx_that_ran(ucx.said(Path()))
+        proof = self.proof(Path(), parsed, farewells, version)
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
         self._record["transport"] = self.transport
@@ -465,7 +466,7 @@ class TransportMixin(UcxMixin):
             self.transport,
             transports.without_farewells(self.transport, ucx.said(folder), farewells),
             self.sizes(parsed) if parsed else [],
-            ucx_version=None if self.of_modules else ucx_version,
+            ucx_version=ucx_version,
             processes=self.num_tasks if self.parallel else LOCAL_PAIR,
         )
 

@@ -61,6 +61,11 @@ class UcxMixin(rfm.RegressionTestPlugin):
         )
         return str(version)
 
+    def ucx_that_ran(self, log: UcxLog) -> str:
+        """Version of the UCX under test: if it is of a module, the one that ran."""
+        ran = sorted({version for version, _ in log.versions.values()})
+        return ran[0] if ran and self.of_modules else self.ucx_version()
+
     def variables_of(
         self, transport: str, device: str | None = None, stack: Any = None
     ) -> dict[str, str]:

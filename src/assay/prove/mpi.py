@@ -176,7 +176,7 @@ class OpenMpi(Mpi):
 
 
 def cannot_reduce(version: str | None, gpu: Accelerator) -> str:
-    """Why an Open MPI of this stated version cannot reduce on these GPUs, or may not; else empty."""
+    """Why an Open MPI of this stated version may not reduce on these GPUs; else empty."""
     if numbers(version or "0.0")[:2] >= gpu.reduces_since:
         return ""
     since = f"{'.'.join(map(str, gpu.reduces_since))} can reduce in the memory of GPUs"

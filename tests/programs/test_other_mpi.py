@@ -24,6 +24,10 @@ BOTH = 'PMI_RANK=0 "$@" & PMI_RANK=1 "$@" >/dev/null 2>&1; wait\n'
 WORLDS = {
     "healthy": (HYDRA + BOTH, ""),
     "one-rank": (HYDRA + 'PMI_RANK=0 "$@"\n', "this launch started 1 ranks, 2 were asked for"),
+    "variable-lost": (
+        HYDRA + "unset OPENBLAS_NUM_THREADS\n" + BOTH,
+        "OPENBLAS_NUM_THREADS did not reach the ranks on",
+    ),
     "singletons": (
         '#!/bin/sh\n[ "$1" != --version ] || { echo "mpirun (Open MPI) 4.1.4"; exit; }\n'
         'shift 2; export OMPI_COMM_WORLD_SIZE=2; "$@"; "$@"\n',

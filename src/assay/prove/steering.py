@@ -311,12 +311,14 @@ def hidden(node: Node, script: str) -> list[str]:
     ]
 
 
-def lost(process: Steering, asked: Mapping[str, str]) -> list[str]:
-    """The requested variables of UCX that did not reach a rank, one line each."""
+def lost(
+    process: Steering, asked: Mapping[str, str], words: tuple[str, ...] = ("UCX_",)
+) -> list[str]:
+    """The requested variables with these beginnings that did not reach a rank, one line each."""
     return [
         f"{name} did not reach the ranks on {process.host}, {asked[name]} was asked for"
         for name in sorted({*asked} - {*process.variables})
-        if name.startswith("UCX_") and not name.startswith(PRINTED)
+        if name.startswith(words) and not name.startswith(PRINTED)
     ]
 
 

@@ -356,7 +356,9 @@ class MpiCheck(StrictCheck):
         for rank in ranks:
             steered = rank if self.kind == "compute" else steering.without_computing(rank)
             problems += steering.unasked(steered, asked, self.machine)
-            problems += steering.lost(rank, asked)
+            # mpirun of Open MPI passes no OMP_* to other nodes; other launchers pass all.
+            words = ("UCX_",) if self.mpi_library.reports else ("UCX_", *steering.COMPUTING)
+            problems += steering.lost(rank, asked, words)
         problems += steering.partly(ranks, self.machine)
         found: dict[str, dict[str, None]] = {}
         for rank in ranks:

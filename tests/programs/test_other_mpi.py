@@ -140,3 +140,12 @@ def test_a_version_of_a_module_is_read_from_the_run(bench, of, monkeypatch):
     assert bool(said) is fault
     stated = [line for line in record["notes"] if "the stack states 1.13.99" in line]
     assert bool(stated) is not fault
+
+
+def test_a_library_of_mpi_io_that_only_open_mpi_has_is_skipped(bench, tmp_path):
+    bench.storage(tmp_path)
+    built = {"classes": ["S"], "subtypes": ["full"]}
+    bench.stack("other", ["btio"], mpi="mpich", btio_built=built)
+    run = bench.run("-n", "BtIo.*full.*ompio", path="reframe/storage/btio.py")
+    assert {outcome.result for outcome in run.cases.values()} == {"skip"}
+    assert "not-here: the MPI mpich has no ompio" in run.output

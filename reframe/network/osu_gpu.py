@@ -18,7 +18,7 @@ import assay.node
 from assay.declared import GPUS as BETWEEN_GPUS
 from assay.declared import HOSTS
 from assay.parse import Parsed, osu
-from assay.prove import gpu_health, gpu_paths, links
+from assay.prove import gpu_health, gpu_paths, links, mpi
 from assay.run import StrictCheck
 from assay.run.gpu import GpuMixin
 from assay.run.mpi import MpiCheck
@@ -193,8 +193,10 @@ class OsuGpuCollective(OsuGpuBase):
 
     @run_after("setup")
     def only_what_the_mpi_can_reduce(self):
-        why = self.mpi_library.cannot_reduce(self.current_environ.extras, self.accelerator)
-        self.leave_out("not-here", self.benchmark in gpu_paths.REDUCTIONS and why, why)
+        version = self.current_environ.extras.get("openmpi_version")
+        why = mpi.cannot_reduce(version, self.accelerator)
+        kind = "not-here" if version else "undescribed"
+        self.leave_out(kind, self.benchmark in gpu_paths.REDUCTIONS and why, why)
 
     def sent(self, parsed):
         return gpu_paths.of_collective(self.benchmark, self.gpus)

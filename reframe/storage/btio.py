@@ -106,7 +106,12 @@ class BtIo(StorageMixin, MpiCheck):
         # measure another file system.
         self.prerun_cmds.append('cd "$work" || exit 1')
         self.executable = catalogue.btio(self.npb_class, self.subtype)
-        self.env_vars.update({**self.mpi_library.report_io, **self.mpi_library.io[self.mpi_io]})
+        library = self.mpi_library
+        self.leave_out("not-here", self.mpi_io not in library.io, self._no_such_io())
+        self.env_vars.update({**library.report_io, **library.io[self.mpi_io]})
+
+    def _no_such_io(self):
+        return f"the MPI {self.mpi_library.word} has no {self.mpi_io}"
 
     def read(self):
         return npb.parse(self.stdout_text())
@@ -122,9 +127,12 @@ class BtIo(StorageMixin, MpiCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        world = self.mpi_library.world(text(self.stderr))
-        self._record["proof"]["mpi_io"] = sorted({module for _, module in world.io})
-        problems += self.mpi_library.other_io(world, self.mpi_io, self.ranks)
+        library = self.mpi_library
+        self.leave_out("not-here", self.mpi_io not in library.io, self._no_such_io())
+        if library.reports:
+            world = library.world(text(self.stderr))
+            self._record["proof"]["mpi_io"] = sorted({module for _, module in world.io})
+            problems += library.other_io(world, self.mpi_io, self.ranks)
         if parsed and parsed.rows and parsed.rows[0]["class"] != self.npb_class:
             ran = parsed.rows[0]["class"]
             problems.append(f"class {ran} was solved, {self.npb_class} was asked for")

@@ -134,18 +134,6 @@ def test_hpl_faster_than_any_core(bench):
     bench.replayed_hpl(fast).says("Hpl", said)
 
 
-def test_a_case_on_another_mpi_is_refused_before_it_runs(bench):
-    """The suite cannot read what this MPI reports."""
-    bench.partition(launcher="replay")
-    bench.replays("xhpl", ["hpl"], {"cray": HPL}, mpi="cray-mpich")
-    run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")
-    said = (
-        "the stack cray has the MPI cray-mpich (extra `mpi`), whose reports the suite cannot read"
-    )
-    run.says("Hpl", f"{said}: use a stack with openmpi")
-    assert not list(bench.results.glob("stage/**/rfm_job.sh"))
-
-
 def test_one_core_is_too_few_for_all_that_needs_two(bench):
     bench.partition(processor=processor(1))
     bench.stack("all", ["osu", "netpipe", "hpcc"], ucx_version="1.13.1")

@@ -10,7 +10,7 @@ from assay.prove import mpi
 from assay.workloads import btio
 from assay.workloads.sizing import Layout, SizingError
 
-OPEN_MPI = mpi.LIBRARIES["openmpi"]
+OPEN_MPI = mpi.OPEN_MPI
 
 
 def test_a_class_writes_what_the_program_says_that_it_wrote():

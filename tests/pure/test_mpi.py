@@ -1,4 +1,4 @@
-"""MPI libraries: what Open MPI is asked for, and that any other MPI is refused in one line."""
+"""MPI libraries: what Open MPI is asked for, and how the run shows which MPI it was."""
 
 from dataclasses import replace
 
@@ -8,10 +8,11 @@ from real_outputs import DATA
 from assay.parse import openmpi
 from assay.parse.openmpi import OpenMpi
 from assay.prove import mpi
+from assay.prove.accelerator import ACCELERATORS
 from assay.prove.plan import Doubt, Machine
 from assay.sites import detect
 
-OPEN_MPI = mpi.LIBRARIES["openmpi"]
+OPEN_MPI = mpi.OPEN_MPI
 
 
 def said_by(name):
@@ -144,10 +145,41 @@ def test_variables_are_passed_to_other_nodes_by_the_launcher_that_needs_it():
     assert OPEN_MPI.passing_on("srun", ["UCX_TLS"]) == []
 
 
-def test_a_stack_has_open_mpi_and_another_mpi_is_refused_with_what_to_do():
-    assert mpi.of_stack("spack", {}) is OPEN_MPI
-    assert mpi.of_stack("spack", {"mpi": "openmpi"}) is OPEN_MPI
-    with pytest.raises(ValueError, match="the stack cray has the MPI cray-mpich") as refused:
-        mpi.of_stack("cray", {"mpi": "cray-mpich"})
-    (said,) = str(refused.value).splitlines()
-    assert "use a stack with openmpi, or add cray-mpich to src/assay/prove/mpi.py" in said
+def test_a_stack_has_open_mpi_unless_it_states_another():
+    assert mpi.of_stack({}) is OPEN_MPI
+    assert mpi.of_stack({"mpi": "openmpi"}) is OPEN_MPI
+    other = mpi.of_stack({"mpi": "cray-mpich"})
+    assert (other.word, other.reports) == ("cray-mpich", False)
+
+
+HYDRA = "HYDRA build details:\n    Version:                                 4.0.2\n"
+INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.11 Build 20231005\n"
+
+
+@pytest.mark.parametrize(
+    ("libraries", "launcher", "word"),
+    [
+        (["/usr/lib/libmpi.so.40", "/usr/lib/libopen-pal.so.40"], HYDRA, "openmpi"),
+        (["/apps/ompi/lib/libopen-pal.so.80"], "", "openmpi"),
+        (["/apps/mpich/lib/libmpi.so.12"], "", "/apps/mpich/lib/libmpi.so.12"),
+        (["/lib/libmpich.so.12", "/lib/libmpichfort.so.12"], "", "/lib/libmpich.so.12"),
+        (["/opt/cray/lib64/libmpi_gnu_123.so.12"], "", "/opt/cray/lib64/libmpi_gnu_123.so.12"),
+        (["/opt/ibm/lib/libmpi_ibm.so.3", "/opt/ibm/lib/libopen-pal.so.3"], "", "spectrum-mpi"),
+        (["/opt/hpe/lib/libmpi.so", "/opt/hpe/lib/libxmpi.so"], "", "/opt/hpe/lib/libmpi.so"),
+        (["/usr/lib/libucp.so.0", "/usr/lib/libuct.so.0"], HYDRA, "mpich"),
+        ([], INTEL, "intel-mpi"),
+        ([], "mpirun (Open MPI) 5.0.8\n", None),
+        ([], "", None),
+    ],
+)
+def test_the_mpi_that_ran_is_that_of_its_library_or_of_its_launcher(libraries, launcher, word):
+    seen = mpi.of_run(libraries, launcher)
+    assert (seen and seen.word) == word
+    assert seen is None or seen.reports is (word == "openmpi")
+
+
+def test_a_stack_without_a_version_is_not_taken_for_open_mpi_0():
+    amd, nvidia = ACCELERATORS["rocm"], ACCELERATORS["cuda"]
+    assert mpi.cannot_reduce(None, nvidia) == mpi.cannot_reduce("6.0.0", amd) == ""
+    assert mpi.cannot_reduce("5.0.8", amd).startswith("Open MPI 5.0.8 cannot reduce")
+    assert mpi.cannot_reduce(None, amd).startswith("this stack does not say which Open MPI it has")

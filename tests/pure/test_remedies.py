@@ -38,6 +38,8 @@ def test_each_message_of_the_fault_matrices_has_a_next_step(message):
     ("message", "begins"),
     [
         ("OMPI_MCA_btl=tcp was set outside of the test", "Unset it"),
+        ("the MPI mpich ran, the stack x states openmpi: is the module", "Compare the launcher"),
+        ("the launcher of Open MPI started the ranks, which use mpich", "Compare the launcher"),
         ("xhpl: line 79: residual check FAILED: 3.2e-03", "Take the nodes"),
         ("latency_8B: FAIL: 0.6 us is above the upper bound 0.126 us", "Compare it with earlier"),
         ("node02 is IDLE+DRAIN (fault)", "Type `scontrol show node"),

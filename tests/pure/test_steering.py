@@ -166,7 +166,7 @@ preload 3:/opt/xalt/lib.so
 def test_settings_of_the_machine_are_recorded_and_no_difference():
     node = steering.node(OWNED)
     given = {"UCX_RNDV_THRESH": "1k"}  # of the person who starts the run
-    machine = steering.machine(node, {}, {"UCX_TLS": "posix"}, given, modules=True)
+    machine = steering.machine(node, {}, {"UCX_TLS": "posix"}, given)
     assert steering.settings(node, machine) == {
         "/etc/openmpi/openmpi-mca-params.conf:71": "btl_tcp_if_include = lo",
         "/etc/ucx/ucx.conf:3": "UCX_DISTANCE_BW = auto",
@@ -180,11 +180,74 @@ def test_settings_of_the_machine_are_recorded_and_no_difference():
     assert found[0].startswith("UCX_RNDV_THRESH=1k was set outside of the test")
     assert "by /home/user/.openmpi/mca-params.conf:1" in found[1]
     own = steering.node(OWNED.replace("/usr/share/lmod/init/bash", "/home/user/env"))
-    machine = steering.machine(own, {}, {}, {**given, "HOME": "/home/user"}, modules=True)
+    machine = steering.machine(own, {}, {}, {**given, "HOME": "/home/user"})
     assert machine.variables == {}, "a file of the user may have set them"
-    alone = steering.machine(node, {}, {"UCX_TLS": "posix"}, given, modules=False)
+    both = {**given, "UCX_NET_DEVICES": "mlx5_0:1"}
+    alone = steering.machine(node, {}, {"UCX_TLS": "posix"}, both)
     found = steering.unasked(node.job, {"UCX_TLS": "posix"}, alone)
     assert found[0].startswith("UCX_NET_DEVICES=mlx5_0:1 was set outside")
+
+
+def test_a_variable_of_the_machine_that_only_some_nodes_have_is_a_doubt():
+    machine = Machine(variables={"UCX_X": "1", "OPAL_PREFIX": "/opt", "LD_LIBRARY_PATH": "/x"})
+    here, there = (steering.rank(f"rank {host} 1 c0ffee\n{{}}") for host in ("node1", "node2"))
+    here = replace(here, variables={"UCX_X": "1"})
+    (said,) = steering.partly([here, there], machine)
+    assert type(said) is Doubt
+    assert said.startswith("UCX_X=1 of the site did not reach the ranks on node2")
+    assert steering.partly([here, here], machine) == steering.partly([there], machine) == []
+
+
+def test_of_the_search_path_only_what_the_modules_added_is_the_machines():
+    job = steering.node("rank vm - c0ffee\nLD_LIBRARY_PATH=/apps/ucx/lib:/home/user/lib\n")
+    machine = steering.machine(job, {}, {}, {"LD_LIBRARY_PATH": "/home/user/lib"})
+    assert machine.variables == {"LD_LIBRARY_PATH": "/apps/ucx/lib"}
+
+
+def test_a_library_that_no_search_path_names_is_stated_of_a_stack_of_modules():
+    built, brought = "/apps/ucx/lib/libucp.so.0", "/home/user/lib/libucp.so.0"
+    process = replace(
+        steering.rank(RANK),
+        variables={"LD_LIBRARY_PATH": "/home/user/lib:", "LD_PRELOAD": "/opt/x/y.so libz.so"},
+    )
+    directories = steering.searched([process])
+    assert directories == ["/home/user/lib", "/opt/x"]
+    found = steering.foreign([built, brought], PROGRAMS, [], directories)
+    assert [type(line) for line in found] == [Note, str]
+    assert found[0].startswith(f"{built} was loaded")
+    assert steering.foreign([built], PROGRAMS, ["/apps/ucx/lib"], directories) == []
+
+
+OF_HYDRA = "place PMI_RANK=0\nplace PMI_SIZE=2\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (OF_HYDRA, ""),
+        ("place OMPI_COMM_WORLD_RANK=0\nplace PMIX_RANK=0\n", "the launcher of Open MPI started"),
+        ("", "no launcher gave the ranks of /opt/libmpi.so.12 a place in a world"),
+    ],
+)
+def test_ranks_that_found_no_launcher_of_their_mpi(lines, said):
+    ranks = [steering.rank(RANK + lines)] * 2
+    found = steering.of_other_launcher(ranks, "/opt/libmpi.so.12")
+    assert [line[: len(said)] for line in found] == ([said] if said else [])
+    assert ranks[0].variables == steering.rank(RANK).variables
+
+
+@pytest.mark.parametrize("name", ["MPICH_OFI_NIC_POLICY", "I_MPI_FABRICS", "MV2_USE_RDMA_CM"])
+def test_a_setting_of_another_mpi_in_the_job_is_judged(name):
+    """The launchers of these libraries set some for the ranks, which are not asked for them."""
+    process = steering.of_job(steering.rank(f"{RANK}{name}=x\n"))
+    (said,) = steering.unasked(process, ASKED, MACHINE)
+    assert type(said) is Doubt
+    assert steering.unasked(process, ASKED, Machine(variables={name: "x"})) == []
+
+
+def test_the_job_says_which_launcher_it_had():
+    node = steering.node(f"{JOB}launcher HYDRA build details:\nlauncher     Version: 4.0.2\n")
+    assert node.launcher == "HYDRA build details:\n    Version: 4.0.2\n"
 
 
 @pytest.mark.parametrize(
@@ -202,14 +265,14 @@ def test_settings_of_the_machine_are_recorded_and_no_difference():
     ],
 )
 def test_a_file_is_of_the_machine_or_not(extras, asked, path, owned):
-    machine = steering.machine(steering.node(OWNED), extras, asked, {}, modules=False)
+    machine = steering.machine(steering.node(OWNED), extras, asked, {})
     assert machine.owns(f"{path}:3") is owned
 
 
 def test_a_file_in_a_home_says_nothing_of_a_choice_that_open_mpi_reports():
     """A case without MPI is not steered by it; in others the report of Open MPI counts."""
     lines = "rank vm - c0ffee\nfile /home/user/.openmpi/mca-params.conf:1:{}\n"
-    machine = steering.machine(steering.node(lines.format("pml=ucx")), {}, {}, {}, modules=False)
+    machine = steering.machine(steering.node(lines.format("pml=ucx")), {}, {}, {})
 
     def said(setting, **asked):
         return steering.unasked(steering.node(lines.format(setting)).job, asked, machine)
@@ -222,7 +285,7 @@ def test_a_file_in_a_home_says_nothing_of_a_choice_that_open_mpi_reports():
 
 def test_the_prefix_of_a_program_in_a_home_does_not_own_the_home():
     node = steering.node("rank vm - c0ffee\nprogram /home/user/bin/mpirun\n")
-    machine = steering.machine(node, {}, {}, {}, modules=False)
+    machine = steering.machine(node, {}, {}, {})
     assert not machine.owns("/home/user/.openmpi/mca-params.conf:1")
     assert machine.owns("/home/user/etc/openmpi-mca-params.conf:1")
 

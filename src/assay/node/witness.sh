@@ -72,6 +72,7 @@ rank | inside)
         steering
         # numactl sets a policy, which the program inherits; Mems_allowed_list does not show it.
         read -r _ policy _ </proc/self/numa_maps && echo "policy $policy"
+        env | grep -E '^(OMPI_COMM_WORLD|PMI|PMIX|PALS|MPT_MPI)_(RANK|RANKID|SIZE)=' | sed 's/^/place /'
     } >"$stage/rank.$host.$$" 2>/dev/null
     if [ "$how" = rank ]; then
         LD_DEBUG=libs LD_DEBUG_OUTPUT=$stage/loaded.$host
@@ -84,10 +85,12 @@ job)
     {
         echo "rank $host - $nonce"
         steering
-        env | grep -E '^(OPAL_|PMIX_MCA_|HWLOC_|BASH_ENV=)' # mpirun sets some of them for the ranks
+        # mpirun sets some of them for the ranks.
+        env | grep -E '^(OPAL_|PMIX_MCA_|HWLOC_|MPICH_|MPIR_|I_MPI_|MV2_|BASH_ENV=)' | hide
         settings "${HOME:-}"/.openmpi/*.conf "${HOME:-}"/.pmix/*.conf "${HOME:-}"/.prte/*.conf
         [ $# = 0 ] || printf 'function %s\n' "$@"
         readlink -f "$(command -v mpirun)" "$(command -v ucx_info)" | sed 's/^/program /'
+        timeout 10 "$(command -v mpirun)" --version 2>&1 </dev/null | sed -n '1,4s/^/launcher /p'
         libraries=$(awk -v FS='calling init: ' '
             NF == 2 && $2 ~ "/(lib(mpi|open-|oshmem|pmix|prrte|uc[cmpst][._]|uct_|hcoll|fabric|psm)|mca_)[^/]*$" &&
                 !seen[$2]++ { print $2 }' "$stage"/loaded.*)

@@ -1,12 +1,11 @@
-"""MPI libraries: how one is made to use UCX only, and to report its world. So far Open MPI.
+"""MPI libraries: how one is made to use UCX only, and to report its world.
 
-A stack names its MPI in the extra ``mpi``; the default is ``openmpi``. Cases on a stack with any
-other MPI are refused: no report of MPICH, Cray MPICH or Intel MPI was read so far, and without one
-nothing proves the size of the world or the path of its messages.
+Only Open MPI reports both. Under MPICH, Cray MPICH, Intel MPI or another MPI, the program itself
+says how many ranks its world has, and the witness of each rank says where it ran. This is enough
+for programs that measure no path. Tests of a path are skipped.
 
-To add one, write the parser of its reports in :mod:`assay.parse`, with the fields of
-:class:`assay.parse.openmpi.OpenMpi`, and a class like :class:`OpenMpi` here. Then add it to
-:data:`LIBRARIES`.
+A stack may name its MPI in the extra ``mpi``. Otherwise the run shows it, by the library that the
+ranks loaded or by what ``mpirun --version`` says.
 """
 
 from __future__ import annotations
@@ -44,23 +43,42 @@ PACKAGED_COMPONENTS = re.compile(r"/usr/lib/[\w.-]+/(pmix\d*/lib/)?pmix")
 SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices", "osc_ucx_tls", "osc_ucx_devices")
 
 
-class OpenMpi:
+class Mpi:
+    """Any MPI. These defaults are those of one whose reports the suite does not read.
+
+    :ivar word: its name, or the path of its library.
+    :cvar reports: whether it reports its world and the path of its messages.
+    :cvar report: variables that make each process report its pml, and each world report itself.
+    :cvar io: value of the parameter ``mpi_io`` of BT-IO -> variables that select this library of
+        MPI-IO.
+    :cvar report_io: a variable that makes each process name the module that it chose for a file.
+    """
+
+    reports = False
+    report: Mapping[str, str] = {}
+    io: Mapping[str, Mapping[str, str]] = {"romio": {}, "none": {}}
+    report_io: Mapping[str, str] = {}
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def world(self, stderr: str) -> openmpi.OpenMpi:
+        """The reports of one launch; also of a launcher of Open MPI that started other programs."""
+        return openmpi.parse(stderr)
+
+
+class OpenMpi(Mpi):
     """Open MPI 4.1 and 5.0.
 
     :cvar silence: what is wrong if no process reported its world.
-    :cvar report: variables that make each process report its pml, and each world report itself.
     :cvar only_ucx: variables that make ucx the only pml. A program that cannot run over UCX then
         fails. Two of them allow all transports and devices: by default this pml refuses anything
         but InfiniBand of one vendor (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10). The
         last one excludes components whose collectives move bytes without the pml, where no log
         shows them.
-    :cvar io: value of the parameter ``mpi_io`` of BT-IO -> variables that select this library of
-        MPI-IO. The name of the component of ROMIO contains a version (romio321, romio341); it is
-        the only one beside ompio.
-    :cvar report_io: a variable that makes each process name the module that it chose for a file.
     """
 
-    word = "openmpi"
+    reports = True
     silence = "Open MPI printed nothing about its world: is the program linked to another MPI?"
     report = {
         "OMPI_MCA_pml_base_verbose": "10",
@@ -72,31 +90,26 @@ class OpenMpi:
         "OMPI_MCA_opal_common_ucx_devices": "any",
         "OMPI_MCA_coll": "^sm,xhc,hcoll,ucc",
     }
-    io: Mapping[str, Mapping[str, str]] = {
+    # The name of the component of ROMIO contains a version (romio321, romio341); it is the only one
+    # beside ompio.
+    io = {
         "ompio": {"OMPI_MCA_io": "ompio"},
         "romio": {"OMPI_MCA_io": "^ompio"},
         "none": {},
     }
     report_io = {"OMPI_MCA_io_base_verbose": "10"}
 
-    def world(self, stderr: str) -> openmpi.OpenMpi:
-        """The reports of one launch."""
-        return openmpi.parse(stderr)
-
     def passing_on(self, launcher: str, names: Iterable[str]) -> list[str]:
         """Options of a launcher that pass variables to other nodes; OMPI_* are always passed."""
         return [option for name in names for option in ("-x", name)] if launcher == "mpirun" else []
 
-    @staticmethod
-    def oversubscribed(asked: Mapping[str, str]) -> bool:
+    def oversubscribed(self, asked: Mapping[str, str]) -> bool:
         """Whether the requested variables allow more ranks on a node than it has cores."""
         return any("oversubscribe" in f"{name}={value}" for name, value in asked.items())
 
-    @staticmethod
-    def waits(asked: Mapping[str, str]) -> bool:
+    def waits(self, asked: Mapping[str, str]) -> bool:
         """Whether the requested variables say that ranks may wait for a core: they then yield."""
-        yields = asked.get("OMPI_MCA_mpi_yield_when_idle") == "1"
-        return yields or OpenMpi.oversubscribed(asked)
+        return asked.get("OMPI_MCA_mpi_yield_when_idle") == "1" or self.oversubscribed(asked)
 
     def unasked(
         self, world: openmpi.OpenMpi, asked: Mapping[str, str], machine: Machine
@@ -161,36 +174,47 @@ class OpenMpi:
             return [f"{len(processes)} of {ranks} ranks named their library of MPI-IO"]
         return []
 
-    def cannot_reduce(self, extras: Mapping[str, Any], gpu: Accelerator) -> str:
-        """Why this library, by the extras of its stack, cannot reduce on these GPUs; else empty."""
-        version, since = extras.get("openmpi_version", "0"), gpu.reduces_since
-        if numbers(version)[:2] >= since:
-            return ""
-        return (
-            f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}; "
-            f"{'.'.join(map(str, since))} can"
-        )
+
+def cannot_reduce(version: str | None, gpu: Accelerator) -> str:
+    """Why an Open MPI of this stated version may not reduce on these GPUs; else empty."""
+    if numbers(version or "0.0")[:2] >= gpu.reduces_since:
+        return ""
+    since = f"{'.'.join(map(str, gpu.reduces_since))} can reduce in the memory of GPUs"
+    if version is None:
+        return f"this stack does not say which Open MPI it has (openmpi_version): {since}"
+    return f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}: {since}"
 
 
-#: The known libraries, by their words.
-LIBRARIES = {library.word: library for library in (OpenMpi(),)}
+OPEN_MPI = OpenMpi("openmpi")
 
-#: Names of libraries of MPI-IO that some MPI library can be told to use.
-MPI_IO = tuple(dict.fromkeys(name for library in LIBRARIES.values() for name in library.io))
+#: Names of libraries of MPI-IO that Open MPI can be told to use.
+MPI_IO = tuple(OPEN_MPI.io)
+
+_OPEN_MPI = re.compile(r"/libopen-(pal|rte)\.so|/libmpi\.so\.[24]0\b")
+_LIBRARY = re.compile(r"/lib(x?mpi|mpich)(_\w+)?\.so")
+
+#: What ``mpirun --version`` says of other libraries.
+_LAUNCHERS = {"HYDRA": "mpich", "Intel(R) MPI": "intel-mpi", "Spectrum MPI": "spectrum-mpi"}
 
 
-def of_stack(name: str, extras: Mapping[str, Any]) -> OpenMpi:
-    """The MPI library of a stack.
+def of_stack(extras: Mapping[str, Any]) -> Mpi:
+    """The MPI that a stack states; Open MPI if it states none."""
+    word = extras.get("mpi", OPEN_MPI.word)
+    return OPEN_MPI if word == OPEN_MPI.word else Mpi(word)
 
-    :param name: name of the stack.
-    :param extras: its extras.
-    :raises ValueError: nothing is known of this MPI; the message is one line for the user.
+
+def of_run(libraries: Iterable[str], launcher: str) -> Mpi | None:
+    """The MPI that ran; None if nothing shows it.
+
+    :param libraries: paths of the libraries that the ranks loaded.
+    :param launcher: what ``mpirun --version`` said, if this mpirun started the ranks.
     """
-    word = extras.get("mpi", OpenMpi.word)
-    if word not in LIBRARIES:
-        raise ValueError(
-            f"the stack {name} has the MPI {word} (extra `mpi`), whose reports the suite cannot "
-            f"read: use a stack with {' or '.join(LIBRARIES)}, or add {word} to "
-            "src/assay/prove/mpi.py"
-        )
-    return LIBRARIES[word]
+    paths = sorted(libraries)
+    if any("/libmpi_ibm." in path for path in paths):
+        return Mpi("spectrum-mpi")  # built from Open MPI; its reports were never seen
+    if any(map(_OPEN_MPI.search, paths)):
+        return OPEN_MPI
+    for path in paths:
+        if _LIBRARY.search(path):
+            return Mpi(path)
+    return next((Mpi(word) for said, word in _LAUNCHERS.items() if said in launcher), None)

@@ -45,7 +45,7 @@ PRINTED = (
     *("UCX_LOG_", "UCX_PROTO_INFO", "UCX_PRINT_", "UCX_WARN_"),  # the log of UCX
     *("UCX_HANDLE_ERRORS", "UCX_ERROR_", "UCX_GDB_COMMAND"),  # what UCX does in a crash
     "UCX_VFS_",  # UCX shows its objects as files
-    "HWLOC_HIDE_ERRORS",
+    *("HWLOC_HIDE_ERRORS", "I_MPI_DEBUG", "MPICH_ENV_DISPLAY", "MPICH_VERSION_DISPLAY"),
     *("LD_BIND_NOW", "LD_WARN", "LD_VERBOSE"),  # symbols are looked up before the program begins
 )
 
@@ -65,7 +65,7 @@ class Machine:
     """What belongs to the machine that is accepted, and not to the person who starts the run.
 
     :ivar roots: directories; a setting in a file below one of them is the machine's.
-    :ivar variables: what the modules that the site names have set.
+    :ivar variables: what modules and the configuration of the site have set.
     """
 
     roots: tuple[str, ...] = ("/etc", "/usr/etc", *SYSTEM)

@@ -18,7 +18,7 @@ from typing import Any
 
 import assay.node
 from assay.parse.ucx_log import UcxLog
-from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SYSTEM, Doubt, Machine
+from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SYSTEM, Doubt, Machine, Note
 
 #: The script, the files that it leaves of each rank, and the file that it leaves of the job.
 WITNESS = Path(assay.node.__file__).with_name("witness.sh")
@@ -33,9 +33,9 @@ PLACING = ("OMPI_MCA_rmaps", "PRTE_MCA_rmaps", "PRTE_MCA_hwloc")
 #: Variables of libraries that compute: number and place of threads, and the code of a BLAS.
 COMPUTING = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "BLIS_", "MKL_")
 
-#: Variables of what starts the ranks: other components of Open MPI, and another topology. Only the
-#: job script's are judged, because mpirun sets some of them for the ranks.
-STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_")
+#: Variables of what starts the ranks: other components of Open MPI, another topology, other MPIs.
+#: Only the job script's are judged, because mpirun sets some of them for the ranks.
+STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_", "MPICH_", "MPIR_", "I_MPI_", "MV2_")
 
 #: Variables that name files of settings.
 NAMING_FILES = ("UCX_CONFIG_DIR", "OMPI_MCA_mca_base_param_files")
@@ -45,6 +45,9 @@ MODULES = ("module", "ml")
 
 #: Libraries that the dynamic linker loads into each program (ld.so(8)).
 PRELOADED = "/etc/ld.so.preload"
+
+#: Where the dynamic linker looks first.
+SEARCHED = "LD_LIBRARY_PATH"
 
 #: A value that the shell of the job script leaves as it is.
 PLAIN = re.compile(r"[\w.,:^/=+@%-]*")
@@ -62,6 +65,7 @@ class Steering:
     :ivar memories: the NUMA nodes whose memory it may use.
     :ivar policy: where the kernel puts its pages (numa(7)): ``default``, ``bind:1``; empty if the
         kernel does not say.
+    :ivar place: the variables by which a launcher gives a rank its place in the world.
     :ivar variables: those that steer the dynamic linker, UCX and Open MPI.
     :ivar files: ``file:line``, section of the file (empty outside of one), name and value of each
         setting in a file of UCX; of the job script, also of Open MPI, PMIx and PRRTE.
@@ -74,6 +78,7 @@ class Steering:
     variables: Mapping[str, str] = field(default_factory=dict)
     files: tuple[tuple[str, str, str, str], ...] = ()
     policy: str = ""
+    place: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class Node:
     :ivar libraries: path of each library of MPI and UCX that a rank loaded -> its SHA-256.
     :ivar cores: processor -> the processors of its core.
     :ivar numa: processor -> its NUMA node.
+    :ivar launcher: the first lines of ``mpirun --version``.
     """
 
     job: Steering
@@ -94,6 +100,7 @@ class Node:
     libraries: Mapping[str, str] = field(default_factory=dict)
     cores: Mapping[int, frozenset[int]] = field(default_factory=dict)
     numa: Mapping[int, int] = field(default_factory=dict)
+    launcher: str = ""
 
 
 _HEAD = re.compile(r"rank (\S+) (?:\d+|-) ?(\S*)")
@@ -123,7 +130,7 @@ def rank(text: str) -> Steering:
     if head is None:
         raise ValueError(f"its first line is not that of a rank: {text[:60]!r}")
     lists: dict[str, frozenset[int]] = {}
-    policy = ""
+    policy, place = "", {}
     variables, files, sections = {}, [], {"": ""}
     for line in lines[1:]:
         name, equals, value = line.partition("=")
@@ -139,6 +146,8 @@ def rank(text: str) -> Steering:
             lists[line[:4]] = numbers(line.partition(" ")[2])
         elif line.startswith("policy "):
             policy = line.partition(" ")[2]
+        elif line.startswith("place "):
+            place[name.partition(" ")[2]] = value
         elif equals and re.fullmatch(r"[A-Z]\w*", name):
             variables[name] = value
     nothing: frozenset[int] = frozenset()
@@ -150,6 +159,7 @@ def rank(text: str) -> Steering:
         variables,
         tuple(files),
         policy,
+        place,
     )
 
 
@@ -159,9 +169,12 @@ def node(text: str) -> Node:
     :raises ValueError: the file is torn.
     """
     programs, functions, libraries, cores, numa = [], [], {}, {}, {}
+    launcher = ""
     for line in text.splitlines():
         if line.startswith("program "):
             programs.append(line.partition(" ")[2])
+        elif line.startswith("launcher "):
+            launcher += line.partition(" ")[2] + "\n"
         elif line.startswith("function "):
             functions.append(line.partition(" ")[2])
         elif match := _LIBRARY.fullmatch(line):
@@ -170,7 +183,7 @@ def node(text: str) -> Node:
             cores[int(match[1])] = numbers(match[2])
         elif match := _NUMA.fullmatch(line):
             numa.update(dict.fromkeys(numbers(match[2]), int(match[1])))
-    return Node(rank(text), tuple(programs), tuple(functions), libraries, cores, numa)
+    return Node(rank(text), tuple(programs), tuple(functions), libraries, cores, numa, launcher)
 
 
 def processes(names: Iterable[str]) -> set[Process]:
@@ -197,15 +210,13 @@ def machine(
     extras: Mapping[str, Any],
     asked: Mapping[str, str],
     given: Mapping[str, str],
-    modules: bool,
 ) -> Machine:
     """What belongs to the machine, on the node of a job.
 
     :param extras: those of the stack.
     :param asked: the requested environment variables.
-    :param given: the environment of the process that submitted the job.
-    :param modules: whether the site loads modules for the job. What the job then has, and this
-        process has not, comes from them.
+    :param given: the environment of the process that submitted the job. What the job has, and this
+        process has not, comes from the modules and the configuration of the site.
     """
     roots = [f"{prefix}/etc" for prefix in _prefixes(node.programs)]
     roots += [
@@ -219,12 +230,17 @@ def machine(
         roots.append("/opt")
     # A file of the user may set variables in the shell of the job, too.
     home = given.get("HOME") or "/nonexistent"
-    modules = modules and not node.job.variables.get("BASH_ENV", "").startswith(f"{home}/")
+    if node.job.variables.get("BASH_ENV", "").startswith(f"{home}/"):
+        return Machine((*Machine.roots, *roots))
     loaded = {
         name: value
         for name, value in node.job.variables.items()
-        if modules and name not in asked and given.get(name) != value
+        if name not in asked and given.get(name) != value
     }
+    if SEARCHED in loaded:
+        before = given.get(SEARCHED, "").split(":")
+        new = [path for path in loaded[SEARCHED].split(":") if path not in before]
+        loaded[SEARCHED] = ":".join(new)
     return Machine((*Machine.roots, *roots), loaded)
 
 
@@ -264,6 +280,19 @@ def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> li
     return found
 
 
+def partly(ranks: Sequence[Steering], machine: Machine) -> list[str]:
+    """The variables of the machine that reached some ranks only, one line each."""
+    found: list[str] = []
+    for name, value in machine.variables.items():
+        without = sorted({rank.host for rank in ranks if name not in rank.variables})
+        if without and any(name in rank.variables for rank in ranks):
+            said = f"{name}={value} of the site did not reach the ranks on {', '.join(without)}"
+            found.append(
+                Doubt(f"{said}: put it into the stack's env_vars, or let the launcher pass it")
+            )
+    return found
+
+
 def hidden(node: Node, script: str) -> list[str]:
     """Functions and aliases of the shell that hide a program of the job script, one line each.
 
@@ -282,12 +311,14 @@ def hidden(node: Node, script: str) -> list[str]:
     ]
 
 
-def lost(process: Steering, asked: Mapping[str, str]) -> list[str]:
-    """The requested variables of UCX that did not reach a rank, one line each."""
+def lost(
+    process: Steering, asked: Mapping[str, str], words: tuple[str, ...] = ("UCX_",)
+) -> list[str]:
+    """The requested variables with these beginnings that did not reach a rank, one line each."""
     return [
         f"{name} did not reach the ranks on {process.host}, {asked[name]} was asked for"
         for name in sorted({*asked} - {*process.variables})
-        if name.startswith("UCX_") and not name.startswith(PRINTED)
+        if name.startswith(words) and not name.startswith(PRINTED)
     ]
 
 
@@ -314,31 +345,73 @@ def own_libraries(extras: Mapping[str, Any], asked: Mapping[str, str]) -> list[s
 
     :param asked: the requested environment variables.
     """
-    requested = asked.get("LD_LIBRARY_PATH", "").split(":")
+    requested = asked.get(SEARCHED, "").split(":")
     return [*extras.get("libraries", ()), *(path for path in requested if path.startswith("/"))]
 
 
-def foreign(libraries: Collection[str], programs: Iterable[str], own: Iterable[str]) -> list[str]:
+def searched(processes: Iterable[Steering]) -> list[str]:
+    """Directories that the environment names to the dynamic linker."""
+    found = []
+    for process in processes:
+        found += process.variables.get(SEARCHED, "").split(":")
+        preloaded = re.split("[: ]", process.variables.get("LD_PRELOAD", ""))
+        found += [posixpath.dirname(path) for path in preloaded]
+    return [path for path in dict.fromkeys(found) if path.startswith("/")]
+
+
+def foreign(
+    libraries: Collection[str],
+    programs: Iterable[str],
+    own: Iterable[str],
+    directories: Iterable[str] | None = None,
+) -> list[str]:
     """Libraries that are neither of the distribution nor beside the programs of the stack.
 
     :param libraries: paths of loaded libraries of MPI and UCX.
     :param programs: paths of programs of the stack; what is below their prefix belongs to it.
     :param own: other directories of the stack.
+    :param directories: of a stack of modules, where the environment let the linker look. What is
+        elsewhere was named when the programs were built; it is stated.
     """
-    roots = {*SYSTEM, *own, *map(str, _prefixes(programs))}
-    inside = tuple(f"{root.rstrip('/')}/" for root in roots)
+    inside = _below({*SYSTEM, *own, *map(str, _prefixes(programs))})
+    brought = None if directories is None else _below(directories)
     return [
         f"{path} was loaded, which is not of this stack: unset LD_LIBRARY_PATH, or put its "
         "directory into the stack's extra libraries"
+        if brought is None or path.startswith(brought)
+        else Note(f"{path} was loaded, as the programs of the module name it")
         for path in sorted(libraries)
         if not posixpath.normpath(path).startswith(inside)
     ]
+
+
+def _below(directories: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{path.rstrip('/')}/" for path in directories)
 
 
 def _prefixes(programs: Iterable[str]) -> list[PurePosixPath]:
     """Where programs are installed; not / or /usr, which hold everything."""
     prefixes = dict.fromkeys(PurePosixPath(program).parent.parent for program in programs)
     return [prefix for prefix in prefixes if len(prefix.parts) > 2]
+
+
+def of_other_launcher(ranks: Sequence[Steering], mpi: str) -> list[str]:
+    """Why ranks of an MPI other than Open MPI may each be a world of their own, one line.
+
+    :param mpi: the name of the MPI, or the path of its library.
+    """
+    places = {name for rank in ranks for name in rank.place}
+    if any(name.startswith("OMPI_") for name in places):
+        return [
+            f"the launcher of Open MPI started the ranks, which use {mpi}: each is then a world of "
+            "its own; put the launcher of their MPI first on PATH"
+        ]
+    if ranks and not places:
+        return [
+            f"no launcher gave the ranks of {mpi} a place in a world (PMI_RANK, PMIX_RANK): is an "
+            "option of the launcher missing, such as --mpi of srun?"
+        ]
+    return []
 
 
 def crowded(ranks: Sequence[Steering], cores: Mapping[int, frozenset[int]]) -> list[str]:

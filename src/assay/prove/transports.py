@@ -277,6 +277,8 @@ def common_problems(
 def _wrong_version(log: UcxLog, stated: str | None) -> list[str]:
     if not log.versions:
         return ["no process named the version of its UCX"]
+    if stated is None and len(ran := sorted({version for version, _ in log.versions.values()})) > 1:
+        return [f"the processes ran different versions of UCX: {', '.join(ran)}"]
     return [
         f"UCX {version} ran ({library}), the stack states {stated}"
         for version, library in sorted(set(log.versions.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,6 +11,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 
 from assay import accused
 from assay.judge import Verdict
+from assay.prove import plan, steering
 from assay.reframe_compat import testcase
 from assay.run import attempts
 from assay.store import record
@@ -22,6 +23,9 @@ class CaseBase(rfm.RegressionTestPlugin):
     _record: dict[str, Any]
     _attempts: attempts.Attempts
     _nonce: str = ""
+
+    #: The settings that are the machine's own, as far as the job script saw them.
+    _machine: plan.Machine = plan.Machine()
 
     @property
     def _hosts(self) -> list[str]:
@@ -48,6 +52,28 @@ class CaseBase(rfm.RegressionTestPlugin):
         """The environment variables that partition, stack and test set for a launch."""
         places = (self.current_partition.local_env, self.current_environ, self)
         return {name: str(value) for of in places for name, value in of.env_vars.items()}
+
+    @property
+    def _of_modules(self) -> bool:
+        """Whether the programs come from modules of the site, and from no lock or image.
+
+        Which versions and libraries they have is then read from the run.
+        """
+        partition, stack = self.current_partition, self.current_environ
+        fixed = "image" in stack.extras or "sha256" in stack.extras.get("provenance", "")
+        loaded = [*partition.local_env.modules, *stack.modules]
+        return not fixed and bool(loaded or partition.prepare_cmds or stack.prepare_cmds)
+
+    def _foreign(
+        self, libraries: Collection[str], node: steering.Node, ranks: Sequence[steering.Steering]
+    ) -> list[str]:
+        """Libraries of MPI and UCX that are not of this stack, one line each."""
+        own = steering.own_libraries(self.current_environ.extras, self._requested_variables())
+        if not self._of_modules:
+            return steering.foreign(libraries, node.programs, own)
+        own += self._machine.variables.get(steering.SEARCHED, "").split(":")
+        directories = steering.searched([node.job, *ranks])
+        return steering.foreign(libraries, node.programs, filter(None, own), directories)
 
     def _close_record(
         self,

@@ -191,7 +191,8 @@ class GpuMixin(GpusOfNode, UcxMixin):
 
         :param said: standard error of all processes.
         """
-        log, version = ucx.said(Path()), self._ucx_version()
+        log = ucx.said(Path())
+        version = self._ucx_that_ran(log)
         proof = gpu_paths.prove(self.way, log, sent, version, processes)
         between = " and ".join(sorted({taken.uuid for taken in self._taken}))
         record = self._record.setdefault("proof", {})

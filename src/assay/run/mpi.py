@@ -1,27 +1,28 @@
 """MPI programs: the world has the requested size, and the bytes took the path under test.
 
 Open MPI can leave UCX, and UCX can leave a transport, silently and with exit code 0. Both can be
-made to report what they chose. A test that derives from these classes asks for these reports and
-trusts nothing else.
+made to report what they chose. A test that derives from these classes asks for these reports. Under
+another MPI, :mod:`assay.prove.mpi` says what takes their place.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before
-from reframe.core.exceptions import ConfigError
 
 from assay.catalogue import IN_IMAGE
 from assay.parse import Parsed, openmpi, ucx_log
 from assay.prove import launch, links, mpi, node_state, steering, transports
 from assay.prove.launch import SKIPPED_FILE
 from assay.run import ucx
+from assay.run.job_request import starter
 from assay.run.partition import halves
 from assay.run.site import misdescribed
 from assay.run.strict import StrictCheck
@@ -49,6 +50,16 @@ if [ "$inside" != "$(readlink /proc/self/ns/user)" ]; then
   echo {CMA_IS_OFF!r} >{SKIPPED_FILE}
   exit 1
 fi""".splitlines()
+
+
+def ranks_said(parsed: Parsed) -> int | None:
+    """How many ranks a program says that its world has; None if it does not say."""
+    for fact in RANK_FACTS:
+        if fact in parsed.facts:
+            return int(parsed.facts[fact] or 0)
+    # HPL ends at once in a world that is smaller than its grid.
+    grids = [int(row["p"]) * int(row["q"]) for row in parsed.rows if "p" in row and "q" in row]
+    return max(grids, default=None)
 
 
 class MpiCheck(StrictCheck):
@@ -85,16 +96,13 @@ class MpiCheck(StrictCheck):
         """
         raise NotImplementedError
 
-    @property
-    def mpi_library(self) -> mpi.OpenMpi:
-        """The MPI library of the stack.
+    #: The MPI that the last launch showed; None if it showed none, or before the launch.
+    _mpi_seen: mpi.Mpi | None = None
 
-        :raises reframe.core.exceptions.ConfigError: the suite cannot read its reports.
-        """
-        try:
-            return mpi.of_stack(self.current_environ.name, self.current_environ.extras)
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
+    @property
+    def mpi_library(self) -> mpi.Mpi:
+        """The MPI that ran, or before the launch that of the stack."""
+        return self._mpi_seen or mpi.of_stack(self.current_environ.extras)
 
     @property
     def between_nodes(self) -> bool:
@@ -105,6 +113,15 @@ class MpiCheck(StrictCheck):
     def _crosses_the_link(self) -> bool:
         """Whether the ranks are on several nodes of a partition ``+inter-node``."""
         return self.between_nodes and self._layout.nodes > 1
+
+    @run_after("setup")
+    def _no_path_without_reports(self) -> None:
+        library = self.mpi_library
+        self.leave_out(
+            "not-here",
+            isinstance(self, UcxMixin) and not library.reports,
+            f"the MPI {library.word} reports no path that the suite can read; Open MPI does",
+        )
 
     @run_after("setup")
     def _choose_ranks(self) -> None:
@@ -185,40 +202,111 @@ class MpiCheck(StrictCheck):
         return [f'"$assay_stage"/{links.WITNESS.name}', device]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Compares the reports of Open MPI, the program and the link with the requested run."""
-        world = self.mpi_library.world(text(self.stderr))
-        asked = self.num_tasks
-        hosts = Counter(host for host, _ in world.selected)
+        """Compares the reports of MPI, the program and the link with the requested run."""
+        problems = self._other_mpi()
+        library, asked = self.mpi_library, self.num_tasks
+        world = library.world(text(self.stderr))
+        ranks = self._ranks(problems)
+        reported = [host for host, _ in world.selected]
+        hosts = Counter(reported if library.reports else (rank.host for rank in ranks))
+        seen = world.ranks_seen if library.reports else len(ranks)
         self._record["proof"] = {
+            "mpi": library.word,
             "pml": sorted(world.pml),
-            "ranks": {"asked": asked, "seen": world.ranks_seen, "cores": self._cores},
+            "ranks": {"asked": asked, "seen": seen, "cores": self._cores},
             "hosts": dict(hosts),
         }
         if world.apart or self.current_environ.extras.get("user_namespaces"):
             self._record["proof"]["single_copy"] = CMA_IS_OFF
-        problems = self.world_problems(world)
-        if self._launched:
-            hosts_said = (host for host, _ in world.selected)
-            problems += launch.elsewhere(hosts_said, self._hosts, self._launched.host)
-        # The local launcher takes no options, so it starts no witness.
-        if not isinstance(self.job.launcher, getlauncher("local")):
-            problems += self._witnessed(world)
+        said = ranks_said(parsed) if parsed else None
+        if library.reports:
+            problems += self.world_problems(world)
+        else:
+            problems += [*world.aborts, *self._unreported(parsed, said, ranks)]
+        if self.witnessed:
+            if self._launched:
+                problems += launch.elsewhere(hosts, self._hosts, self._launched.host)
+            # The local launcher takes no options, so it starts no witness.
+            if not isinstance(self.job.launcher, getlauncher("local")):
+                problems += self._witnessed(ranks, world)
         # A log of UCX is a file; what comes before it is opened is on standard error.
         early = ucx_log.parse(text(self.stderr))
         problems += ucx.errors(transports.without_farewells("tcp", early, world.farewells))
-        for fact in RANK_FACTS:
-            said = parsed.facts.get(fact, asked) if parsed else asked
-            if said != asked:
-                problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
+        if said not in (None, asked):
+            problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
         if self._crosses_the_link and parsed:
             problems += self._crossed(self.payload(parsed))
         if self.between and hosts:
             problems += self.between.astray(hosts)
         return problems
 
+    def _other_mpi(self) -> list[str]:
+        """A problem if the run shows another MPI than the stack states; skips a path without proof.
+
+        A stack that states none has the MPI that the run shows.
+        """
+        node, extras = self._node_after, self.current_environ.extras
+        self._mpi_seen = None
+        if node is None or "image" in extras:
+            return []
+        by_mpirun = starter(self) == "mpirun"
+        seen = mpi.of_run(node.libraries, node.launcher if by_mpirun else "")
+        stated = self.mpi_library
+        if seen is None or seen.reports == stated.reports:
+            return []
+        if "mpi" in extras or "openmpi_version" in extras:
+            return [
+                f"the MPI {seen.word} ran, the stack {self.current_environ.name} states "
+                f"{stated.word}: is the module of another MPI loaded?"
+            ]
+        self._mpi_seen = seen
+        self._no_path_without_reports()
+        return []
+
+    def _ranks(self, problems: list[str]) -> list[steering.Steering]:
+        """The ranks as their witnesses saw them start; files that are torn are problems."""
+        ranks = []
+        for path in sorted(Path().glob(steering.RANKS)):
+            try:
+                ranks.append(steering.rank(text(path)))
+            except ValueError as error:
+                problems.append(f"{path.name}: {error}")
+        files = (*Path().glob(steering.RANKS), *Path().glob(steering.LOADED))
+        self._started = {
+            (launch.short_name(host), pid)
+            for host, pid in steering.processes(path.name for path in files)
+        }
+        return ranks
+
+    def _unreported(
+        self, parsed: Parsed | None, said: int | None, ranks: Sequence[steering.Steering]
+    ) -> list[str]:
+        """Problems of a world that its MPI does not report, but the program and the witnesses."""
+        word = self.mpi_library.word
+        if said == self.num_tasks:
+            return self._on_wrong_hosts([rank.host for rank in ranks]) if ranks else []
+        problems = steering.of_other_launcher(ranks, word)
+        if parsed is not None and said is None:
+            problems.append(
+                f"nothing shows one world of {self.num_tasks} ranks: the suite reads no report of "
+                f"{word}, and {self._program()} does not say its number of ranks"
+            )
+        return problems
+
+    def _on_wrong_hosts(self, hosts: Sequence[str]) -> list[str]:
+        """A problem if the ranks, by their hosts, are not spread as asked for."""
+        there = Counter(hosts)
+        if sorted(there.values()) == [self._layout.per_node] * self._layout.nodes:
+            return []
+        said = ", ".join(f"{number} on {host}" for host, number in sorted(there.items()))
+        return [
+            f"the ranks are on the wrong hosts: {said}; {self._layout.per_node} on "
+            f"each of {self._layout.nodes} nodes were asked for"
+        ]
+
     def world_problems(self, world: openmpi.OpenMpi) -> list[str]:
         """Problems of the world that a launch came up as, one line each."""
-        asked, hosts = self.num_tasks, Counter(host for host, _ in world.selected)
+        asked = self.num_tasks
         problems = list(world.aborts)
         if world.worlds > 1:
             problems.append(
@@ -229,27 +317,18 @@ class MpiCheck(StrictCheck):
             problems.append(
                 f"the world has {world.ranks_seen} ranks, {asked} were asked for"
                 if world.ranks_seen
-                else self.mpi_library.silence
+                else mpi.OPEN_MPI.silence
             )
-        elif sorted(hosts.values()) != [self._layout.per_node] * self._layout.nodes:
-            there = ", ".join(f"{number} on {host}" for host, number in sorted(hosts.items()))
-            problems.append(
-                f"the ranks are on the wrong hosts: {there}; {self._layout.per_node} on "
-                f"each of {self._layout.nodes} nodes were asked for"
-            )
+        else:
+            problems += self._on_wrong_hosts([host for host, _ in world.selected])
         variables = self._requested_variables()
-        problems += self.mpi_library.unasked(world, variables, self._machine)
+        problems += mpi.OPEN_MPI.unasked(world, variables, self._machine)
         pml = self.current_partition.extras.get("pml")
-        return problems + self.mpi_library.other_pml(world, variables, pml)
+        return problems + mpi.OPEN_MPI.other_pml(world, variables, pml)
 
-    def _witnessed(self, world: openmpi.OpenMpi) -> list[str]:
+    def _witnessed(self, ranks: Sequence[steering.Steering], world: openmpi.OpenMpi) -> list[str]:
         """Problems of the ranks as :mod:`assay.prove.steering` saw them start."""
-        ranks, problems = [], []
-        for path in sorted(Path().glob(steering.RANKS)):
-            try:
-                ranks.append(steering.rank(text(path)))
-            except ValueError as error:
-                problems.append(f"{path.name}: {error}")
+        problems = []
         extras, node = self.current_environ.extras, self._node_after
         proof = self._record["proof"]
         proof["binding"] = [
@@ -262,15 +341,9 @@ class MpiCheck(StrictCheck):
             problems.append(
                 f"this launch started {len(ranks)} ranks, {self.num_tasks} were asked for"
             )
-        names = [
-            path.name for path in (*Path().glob(steering.RANKS), *Path().glob(steering.LOADED))
-        ]
-        self._started = started = {
-            (launch.short_name(host), pid) for host, pid in steering.processes(names)
-        }
         said = {(launch.short_name(host), pid) for host, pid in world.selected}
         # A process in a container may have other numbers outside.
-        if (strange := sorted(said - started)) and "image" not in extras:
+        if (strange := sorted(said - self._started)) and "image" not in extras:
             problems.append(
                 f"Open MPI reports on {strange[0][0]}:{strange[0][1]}, which this launch did not "
                 "start: is it the output of another launch?"
@@ -279,7 +352,10 @@ class MpiCheck(StrictCheck):
         for rank in ranks:
             steered = rank if self.kind == "compute" else steering.without_computing(rank)
             problems += steering.unasked(steered, asked, self._machine)
-            problems += steering.lost(rank, asked)
+            # mpirun of Open MPI passes no OMP_* to other nodes; other launchers pass all.
+            words = ("UCX_",) if self.mpi_library.reports else ("UCX_", *steering.COMPUTING)
+            problems += steering.lost(rank, asked, words)
+        problems += steering.partly(ranks, self._machine)
         found: dict[str, dict[str, None]] = {}
         for rank in ranks:
             for name, value in rank.variables.items():
@@ -290,10 +366,9 @@ class MpiCheck(StrictCheck):
         if node is not None:
             proof["libraries"] = dict(node.libraries)
             if "image" not in extras:
-                own = steering.own_libraries(extras, asked)
-                problems += steering.foreign(node.libraries, node.programs, own)
+                problems += self._foreign(node.libraries, node, ranks)
             problems += steering.far_memory(ranks, node.numa)
-            if not self.mpi_library.oversubscribed(asked):
+            if not mpi.OPEN_MPI.oversubscribed(asked):
                 problems += steering.crowded(ranks, node.cores)
         return list(dict.fromkeys(problems))
 
@@ -364,11 +439,12 @@ class TransportMixin(UcxMixin):
         if not self.parallel and self._launched:  # both processes are on the node of the job script
             hosts = (host for host, _ in ucx.said(Path()).processes)
             problems += launch.elsewhere(hosts, self._hosts, self._launched.host)
+        log = ucx.said(Path())
         proof = transports.prove(
             self.transport,
-            transports.without_farewells(self.transport, ucx.said(Path()), farewells),
+            transports.without_farewells(self.transport, log, farewells),
             self.sizes(parsed) if parsed else [],
-            ucx_version=self._ucx_version(),
+            ucx_version=self._ucx_that_ran(log),
             processes=self.num_tasks if self.parallel else LOCAL_PAIR,
         )
         said = self._record.setdefault("proof", {})

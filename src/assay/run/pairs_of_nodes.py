@@ -148,7 +148,8 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
     def read(self) -> Parsed:
         log = self.coordinator_log()
         asked = {**self._machine.variables, **self._requested_variables(), **self._variables}
-        self.pairs = list(measured.pairs(log, self.transport, self._version, asked))
+        stated = None if self._of_modules else self._version
+        self.pairs = list(measured.pairs(log, self.transport, stated, asked))
         rows: tuple[Mapping[str, str | int | float], ...] = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
             for pair in self.pairs

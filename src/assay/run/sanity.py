@@ -60,9 +60,6 @@ class Believed(CaseBase):
     #: What the job script found on its node after the benchmark; None if it did not look.
     _node_after: steering.Node | None = None
 
-    #: The settings that are the machine's own, as far as the job script saw them.
-    _machine: plan.Machine = plan.Machine()
-
     @classmethod
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuses a class whose tests would pass without this evidence."""
@@ -156,10 +153,7 @@ class Believed(CaseBase):
         if node.job.nonce != self._nonce:
             return [f"{steering.JOB} is of another launch"]
         asked, extras = self._requested_variables(), self.current_environ.extras
-        places = (self.current_partition.local_env, self.current_environ, self)
-        self._machine = machine = steering.machine(
-            node, extras, asked, os.environ, any(of.modules for of in places)
-        )
+        self._machine = machine = steering.machine(node, extras, asked, os.environ)
         owned = steering.settings(node, machine)
         self._record["settings"] = {
             "sha256": plan.digest(owned),

@@ -10,7 +10,7 @@ import reframe as rfm
 
 from assay.parse import Parsed, ucx_log
 from assay.parse.ucx_log import UcxLog
-from assay.prove import launch, steering, transports
+from assay.prove import launch, mpi, plan, steering, transports
 from assay.run.job_request import hands_on_variables, starter
 
 #: One log for each process, so that UCX never writes into the output of the benchmark.
@@ -49,14 +49,23 @@ class UcxMixin(rfm.RegressionTestPlugin):
         """
         extras = (stack or self.current_environ).extras
         version = extras.get("ucx_version")
+        other = "; state mpi, if its MPI is not Open MPI"
         if not hasattr(type(self), "mpi_library"):
+            other = ""
             # ucx_perftest may be of another UCX than the one that the MPI loads.
             version = extras.get("ucx_tools_version", version)
         which = f"the stack {stack.name}" if stack else "this stack"
         self.leave_out(
-            "undescribed", version is None, f"{which} does not say which UCX it has (ucx_version)"
+            "undescribed",
+            version is None,
+            f"{which} does not say which UCX it has (ucx_version){other}",
         )
         return str(version)
+
+    def _ucx_that_ran(self, log: UcxLog) -> str:
+        """Version of the UCX under test: if it is of a module, the one that ran."""
+        ran = sorted({version for version, _ in log.versions.values()})
+        return ran[0] if ran and self._of_modules else self._ucx_version()
 
     def _variables_of(
         self, transport: str, device: str | None = None, stack: Any = None
@@ -80,7 +89,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
         self.keep_files.append(LOG_FILES)
         if not hasattr(type(self), "mpi_library"):
             return
-        self.env_vars.update(self.mpi_library.only_ucx)
+        self.env_vars.update(mpi.OPEN_MPI.only_ucx)
         names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
         self.leave_out(
             "not-here",
@@ -88,7 +97,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
             and not hands_on_variables(self),
             f"the launcher {starter(self)} is not known to hand variables on to other nodes",
         )
-        passing = self.mpi_library.passing_on(starter(self), names)
+        passing = mpi.OPEN_MPI.passing_on(starter(self), names)
         self.job.launcher.options = [*self.job.launcher.options, *passing]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
@@ -99,12 +108,16 @@ class UcxMixin(rfm.RegressionTestPlugin):
         problems += steering.of_ucx(log, asked, self._machine)
         if not self.parallel:  # MpiCheck does it for all programs of MPI
             problems += errors(ucx_log.parse(text(self.stderr)))
-        if self._node_after is not None:
-            extras = self.current_environ.extras
-            if "image" not in extras:
-                loaded = {library for _, library in log.versions.values()}
-                own = steering.own_libraries(extras, asked)
-                problems += steering.foreign(loaded, self._node_after.programs, own)
+        if self._node_after is not None and "image" not in self.current_environ.extras:
+            loaded = {library for _, library in log.versions.values()}
+            problems += self._foreign(loaded, self._node_after, ())
+        if self._of_modules:
+            stated = self._ucx_version()
+            problems += [
+                plan.Note(f"UCX {version} of a module ran ({library}), the stack states {stated}")
+                for version, library in sorted(set(log.versions.values()))
+                if version != stated
+            ]
         # Filled by MpiCheck: the processes that this launch started.
         started = getattr(self, "_started", None)
         if started and "image" not in self.current_environ.extras:

@@ -161,7 +161,7 @@ class Judged(CaseBase):
         if column:
             library = self.current_environ.extras.get("mpi", "openmpi")
             # The site or the launch may say that ranks wait for a core.
-            waits = mpi.OpenMpi.waits(self._requested_variables()) or shared.ours(self) is not None
+            waits = mpi.OPEN_MPI.waits(self._requested_variables()) or shared.ours(self) is not None
             self._record["curve"] = curves.judged_as(self.curve, waits, library)
             if once := curves.paid_once(parsed.rows, self.counted):
                 self._record["once"] = once

@@ -554,11 +554,11 @@ def stack(
     if "mpi" not in features:
         gaps.append(Gap(f"stack {name}", f"no mpirun is on PATH of {place.host}", _NO_MPI))
     elif "openmpi_version" not in extras:
-        # Cases on another MPI are refused by this word.
+        # Tests of a path are skipped by this word.
         mpi = answer("mpirun", "--version")
         other = "mpich" if "HYDRA" in mpi else "unknown"
         extras["mpi"] = "intel-mpi" if "Intel(R) MPI" in mpi else other
-        what = f"{programs['mpirun']} is not of Open MPI, and the suite cannot judge it"
+        what = f"{programs['mpirun']} is not of Open MPI: tests of a path are skipped"
         gaps.append(Gap(f"stack {name}", what, _NO_MPI))
     if missing := [word for word in EXPECTED if word not in features]:
         what = f"not on PATH of {place.host}: {', '.join(missing)}"

@@ -100,11 +100,14 @@ def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
 
 
 def pairs(
-    log: CoordinatorLog, transport: str, ucx_version: str, asked: Mapping[str, str] | None = None
+    log: CoordinatorLog,
+    transport: str,
+    ucx_version: str | None,
+    asked: Mapping[str, str] | None = None,
 ) -> Iterator[Pair]:
     """All pairs in the order in which they ran, each with the proof of its path.
 
-    :param ucx_version: the version of UCX that the stack states.
+    :param ucx_version: the version of UCX that the stack states; None to accept any one.
     :param asked: the requested variables of UCX; any other is a doubt; None to accept any.
     """
     nodes = log.nodes
@@ -196,7 +199,7 @@ def value(test: Test, text: str) -> float:
 
 
 def _path(
-    test: Test, said: Mapping[str, Any], transport: str, version: str,
+    test: Test, said: Mapping[str, Any], transport: str, version: str | None,
     asked: Mapping[str, str] | None,
 ) -> list[str]:  # fmt: skip
     log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])

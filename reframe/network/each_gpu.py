@@ -36,7 +36,7 @@ class EachGpu(SweepCheck):
     kind = "network"
     descr = "every GPU of all nodes, with the host and with each other"
     tags = {"smoke", "network", "gpu"}
-    valid_systems = ["+gpu +cuda"]
+    valid_systems = ["+intra-node +gpu +cuda", "+inter-node +gpu +cuda"]
     valid_prog_environs = ["*"]
     least_nodes = 1
     sweep = GPUS

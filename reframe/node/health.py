@@ -57,7 +57,7 @@ class NodeHealth(StrictCheck):
     descr = "node pre-check and provenance"
     time_limit = "2m"
     tags = {"smoke", "node"}
-    valid_systems = ["*"]
+    valid_systems = ["+intra-node", "+inter-node", "+storage"]
     valid_prog_environs = ["*"]
     executable = sys.executable
     declares = {"load_per_cpu": "1", "memory_available": "1"}

@@ -27,6 +27,17 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(sorted(known))
 
 
+def mistyped(word: str, known: Collection[str]) -> str:
+    """The known word that was probably meant by another one; empty if there is none.
+
+    Of ten misspelt words of sites, 0.9 found all. It found none of 26 words that sites have for
+    tests of their own.
+    """
+    alike = {each.replace("_", "-"): each for each in known}
+    near = difflib.get_close_matches(word.replace("_", "-"), alike, n=1, cutoff=0.9)
+    return alike[near[0]] if near else ""
+
+
 def read(
     path: Path, kind: type[T], refusal: type[Exception], shown: object = None, hint: str = ""
 ) -> T:
@@ -222,7 +233,8 @@ def repository(site: Path) -> Path:
     :param site: the folder of one site.
     """
     above = site.resolve().parents
-    return next((folder for folder in above if (folder / "site-config").is_dir()), above[1])
+    own = Path(__file__).parents[2]
+    return next((each for each in (*above, own) if (each / "site-config").is_dir()), above[1])
 
 
 def of_all_sites(site: Path, name: str) -> Path:

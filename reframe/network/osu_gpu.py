@@ -22,7 +22,7 @@ from assay.prove import gpu_health, gpu_paths, links
 from assay.run import StrictCheck
 from assay.run.gpu import GpuMixin
 from assay.run.mpi import MpiCheck
-from assay.run.site import site_directory
+from assay.run.site import site_file
 from assay.workloads import osu as programs
 
 #: Buffers of the two ranks of a point-to-point test: D is GPU memory, H is host memory.
@@ -129,7 +129,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         return [
             f"osu_{self.benchmark} was built {without}: build it for {word}, or take osu-{word} "
             f"out of the features of the stack {self.current_environ.name} "
-            f"({site_directory() / 'reframe.py'})"
+            f"({site_file()})"
         ]
 
     def measure(self, parsed):

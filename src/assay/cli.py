@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_parse(commands)
     _add_sites(commands)
+    _add_check(commands)
     _add_site(commands)
     _add_expect(commands)
     show.add_parser(commands)
@@ -86,6 +87,32 @@ def _sites(args: argparse.Namespace) -> int:
     from assay.sites import listing  # noqa: PLC0415
 
     return listing.run(args.names, args.folder)
+
+
+def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "check",
+        help="say what would run on each partition of a configuration",
+        description="Load a configuration as ReFrame would. Print for each partition how many "
+        "cases of the suite would run there, and which words would add more. Exit code 1 when "
+        "nothing would run, 2 when the configuration is refused.",
+    )
+    command.add_argument(
+        "-C",
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="assay_settings.py, or any other configuration",
+    )
+    command.add_argument("--system", metavar="NAME", help="default: all, or the one of the places")
+    command.set_defaults(run=_check)
+
+
+def _check(args: argparse.Namespace) -> int:
+    from assay.sites import check  # noqa: PLC0415
+
+    return check.command(args)
 
 
 def _add_site(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

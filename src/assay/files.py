@@ -20,6 +20,12 @@ import yaml
 
 T = TypeVar("T")
 
+_CARRIED = Path(__file__).with_name("suite")
+
+#: What the suite has beside the library (``reframe/``, ``site-config/``): in a wheel, a folder of
+#: the package, see ``setup.py``; else the checkout.
+SUITE = _CARRIED if _CARRIED.is_dir() else Path(__file__).parents[2]
+
 
 def nearest(word: str, known: Collection[str]) -> str:
     """What to write in place of a word that is not known."""
@@ -225,16 +231,15 @@ for _tag, _text in (("float", r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), ("int", "
 
 
 def repository(site: Path) -> Path:
-    """The root of the repository that a site is in: it has ``site-config/``.
+    """The root of the repository that a site is in: it has the vocabulary in ``site-config/``.
 
     The site may be in another folder of it, such as ``examples/`` or ``lab/sites/``. Outside of any
-    repository, it is what holds the folder of the sites.
+    repository, it is :data:`SUITE`.
 
     :param site: the folder of one site.
     """
     above = site.resolve().parents
-    own = Path(__file__).parents[2]
-    return next((each for each in (*above, own) if (each / "site-config").is_dir()), above[1])
+    return next((f for f in above if (f / "site-config/vocabulary.yaml").is_file()), SUITE)
 
 
 def of_all_sites(site: Path, name: str) -> Path:
@@ -242,8 +247,8 @@ def of_all_sites(site: Path, name: str) -> Path:
 
     :param site: the folder of one site.
     """
-    beside = site.parent / name
-    return beside if beside.exists() else repository(site) / "site-config" / name
+    places = (site.parent / name, repository(site) / "site-config" / name)
+    return next((path for path in places if path.exists()), SUITE / "site-config" / name)
 
 
 def layered(site: Path, name: str, kind: type[T], refusal: type[Exception]) -> T:

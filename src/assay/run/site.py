@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import reframe.core.runtime as rt
 
+from assay import reframe_compat
 from assay.judge import References
+from assay.reframe_compat import runner
+
+
+def site_file() -> Path:
+    """The file of the site that ReFrame was started with."""
+    return Path(rt.runtime().site_config.sources[-1]).resolve()
 
 
 def site_directory() -> Path:
-    """The folder of the site that ReFrame was started with; it holds the site's ``reframe.py``."""
-    return Path(rt.runtime().site_config.sources[-1]).resolve().parent
+    """The folder of that file."""
+    return site_file().parent
 
 
 def site_references() -> References:
@@ -32,4 +42,19 @@ _read_once = cache(References.load)
 
 def misdescribed(partition: str, what: str) -> str:
     """What is wrong with a partition of the site, in a line that names the file."""
-    return f"{site_directory() / 'reframe.py'}: partition {partition!r}: {what}"
+    return f"{site_file()}: partition {partition!r}: {what}"
+
+
+@contextlib.contextmanager
+def _selects_something(_: Any, cases: Sequence[Any]) -> Iterator[None]:
+    """Makes a run red that has tests of Assay and no case; ReFrame itself would end with 0."""
+    yield
+    if not cases:
+        raise runner.NotAccepted(
+            f"no case is selected; type assay check -C {site_file()}: it says what is missing"
+        )
+
+
+# Also for a configuration that knows nothing of Assay, so that its run does not end silently.
+reframe_compat.install()
+runner.around(_selects_something)

@@ -62,14 +62,16 @@ def repository(site_file: str | Path) -> Path:
 def results_directory(site_file: str | Path) -> Path:
     """The directory of all that a run writes: ``$ASSAY_RESULTS``, by default ``results/``.
 
-    That is at the root of the repository of a ``reframe.py``, and beside any other file.
+    By default, it is in the repository of the site, or beside the file of a site without one.
 
     :raises ConfigError: it cannot be made or written, or has a blank in its path.
     """
     named = os.environ.get("ASSAY_RESULTS")
-    site_file = Path(site_file).resolve()
-    above = repository(site_file) if site_file.name == "reframe.py" else site_file.parent
-    path = Path(named).resolve() if named else above / "results"
+    folder = Path(site_file).resolve().parent
+    home = files.repository(folder)
+    # A site outside of the suite writes nothing into the suite.
+    path = Path(named) if named else (home if home in folder.parents else folder) / "results"
+    path = path.resolve()
     if len(str(path).split()) > 1:
         # ReFrame's local scheduler splits the path of the job script at blanks.
         raise ConfigError(
@@ -375,7 +377,16 @@ def _promised(  # noqa: PLR0913, PLR0917
     suite = repository(site_file) / "reframe"
     said = plan.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
-    return promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)
+    state = promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)
+    if not cases:
+        there = frozenset().union(*site.partitions.values())
+        no = [word for word in PLACES if word not in there]
+        state["lacking"] = [
+            *left_out[site_file],
+            *([f"no partition has {' or '.join(no)}"] if no else []),
+            f"type assay check -C {site_file}: it says which words are missing",
+        ]
+    return state
 
 
 def _modes(*policy: str) -> list[dict[str, Any]]:

@@ -1,0 +1,124 @@
+"""``assay check -C FILE``: what the suite would run on each partition of a configuration.
+
+The cases come from the list of the suite, so nothing is loaded but the configuration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from reframe.core.exceptions import ReframeError
+
+from assay import catalogue, files, sites
+from assay.reframe_compat.selection import PLACES
+from assay.sites import foreign, listing
+from assay.store import promise
+from assay.store.promise import Listed, Site
+
+#: How many tests, and how many words that would select more, a line names.
+NAMED = 6
+
+#: What no place can do without, by its kind.
+NEEDED = {"inter-node": "network_device", "storage": "directory"}
+
+
+def command(args: argparse.Namespace) -> int:
+    """Runs ``assay check``; returns the exit code.
+
+    1: the suite would run nothing. 2: the configuration is refused.
+    """
+    file = args.config.resolve()
+    try:
+        listed = promise.cases(files.repository(file.parent) / "reframe" / promise.CASES)
+        with listing.leaving_no_results():
+            config = foreign.load([file])
+            config.validate()
+    except (ReframeError, promise.PromiseError) as error:
+        print(f"assay check: {error}", file=sys.stderr)
+        return 2
+    systems = foreign.sections(config)["systems"]
+    words = sites.found_on.get(file, (None, ()))[0]
+    if args.system or words:
+        name = args.system or systems[0]["name"]
+        systems = [system for system in systems if system["name"] == name]
+    if not systems:
+        print(f"assay check: {file} has no system {args.system!r}", file=sys.stderr)
+        return 2
+    cases, unknown = 0, []
+    for system in systems:
+        print(f"system {system['name']}")
+        here = words or _plain(system, config["environments"])
+        for partition in system["partitions"]:
+            number, lines = described(partition, here, listed)
+            cases += number
+            if number and "storage" not in here.partitions[partition["name"]]:
+                its = partition.get("processor") or {}
+                unknown += [] if its.get("num_cpus") else [partition["name"]]
+            print("".join(f"  {line}\n" for line in lines), end="")
+    for line in sites.left_out.get(file, ()):
+        print(f"  {line}")
+    if unknown:
+        print(
+            f"  {', '.join(unknown)}: nobody says how many cores a node has, so tests that fill a "
+            "node are left out; add, with your numbers, set: {processor: {num_cpus: 128, "
+            "num_cpus_per_core: 1, num_cpus_per_socket: 64, num_sockets: 2}}"
+        )
+    if not cases:
+        do = "say the words of its places in assay.yaml: assay site new NAME --from FILE"
+        print(f"nothing of Assay runs here; {do}")
+    return int(not cases)
+
+
+def _plain(system: Mapping[str, Any], environments: Iterable[Mapping[str, Any]]) -> Site:
+    """The words of a system that has none of Assay's on purpose."""
+    places = system["partitions"]
+    return Site(
+        {p["name"]: frozenset(p.get("features", ())) for p in places},
+        {p["name"]: frozenset(p["environs"]) for p in places},
+        {e["name"]: frozenset(e.get("features", ())) & {*catalogue.WORDS} for e in environments},
+    )
+
+
+def described(
+    partition: Mapping[str, Any], site: Site, listed: Sequence[Listed]
+) -> tuple[int, list[str]]:
+    """What the suite would run on a partition: the number of cases, and lines."""
+    name = partition["name"]
+    features = site.partitions.get(name, frozenset())
+    if not features & {*PLACES}:
+        return 0, [f"{name}: nothing, it has none of {', '.join(PLACES)}"]
+    cases, lines = 0, []
+    for stack in sorted(site.environs[name]):
+        tests: Counter[str] = Counter()
+        more: Counter[str] = Counter()
+        for one in listed:
+            lost = one.lacks(features, site.stacks.get(stack, frozenset()))
+            if lost == ():
+                tests[one.name.split()[0]] += 1
+            elif lost:
+                more[" ".join(lost)] += 1
+        cases += tests.total()
+        said = f"{tests.total()} cases of {len(tests)} tests" if tests else "nothing"
+        lines.append(f"{name}, stack {stack}: {said}{_few(tests)}")
+        if more:
+            lines.append(f"{name}, stack {stack}: these words would add cases{_few(more)}")
+    return cases, [*lines, *_unknown(partition, features)]
+
+
+def _few(counted: Counter[str]) -> str:
+    each = [f"{word} ({number})" for word, number in counted.most_common()]
+    return f": {', '.join(promise.few(each, NAMED))}" if each else ""
+
+
+def _unknown(partition: Mapping[str, Any], features: frozenset[str]) -> Iterator[str]:
+    """What the tests need to know of a place and nobody says, one line each."""
+    name, extras = partition["name"], partition.get("extras", {})
+    if "gpu" in features and not partition.get("devices"):
+        yield f"{name}: add set: {{devices: [{{type: gpu, num_devices: 4}}]}}, with your number"
+    for kind, extra in NEEDED.items():
+        if kind in features and extra not in extras:
+            yield f"{name}: add the extra {extra}, which tests of {kind} need"

@@ -126,6 +126,16 @@ def _add_site(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "login node of the cluster. Nothing is measured.",
     )
     command.add_argument("name", metavar="NAME", help="name of the site: a-z, 0-9, - and _")
+    command.add_argument(
+        "--from",
+        dest="theirs",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="write assay_settings.py and assay.yaml beside this configuration of ReFrame, for its "
+        "system NAME, from what it says; may be given again",
+    )
     for option, metavar, text in (
         ("--partition", "P", "only this partition of Slurm; may be given again"),
         (

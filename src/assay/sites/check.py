@@ -101,8 +101,8 @@ def described(
                 tests[one.name.split()[0]] += 1
             elif lost:
                 more[" ".join(lost)] += 1
-        cases += tests.total()
-        said = f"{tests.total()} cases of {len(tests)} tests" if tests else "nothing"
+        cases += sum(tests.values())
+        said = f"{sum(tests.values())} cases of {len(tests)} tests" if tests else "nothing"
         lines.append(f"{name}, stack {stack}: {said}{_few(tests)}")
         if more:
             lines.append(f"{name}, stack {stack}: these words would add cases{_few(more)}")

@@ -107,6 +107,17 @@ def sections(config: Any) -> dict[str, Any]:
     return whole
 
 
+def named(config: Any, name: str, where: str) -> dict[str, Any]:
+    """The system of a name.
+
+    :raises ConfigError: there is none.
+    """
+    known = {system["name"]: system for system in config["systems"]}
+    if name not in known:
+        raise ConfigError(f"{where}: has no system {name!r}; {files.nearest(name, known)}")
+    return known[name]
+
+
 def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) -> Joined:
     """The configuration of some files with the places and stacks of ``assay.yaml``.
 
@@ -117,10 +128,7 @@ def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) 
     """
     config = load(theirs)
     whole = sections(config)
-    by_name = {system["name"]: system for system in whole["systems"]}
-    if (system := by_name.get(said.system)) is None:
-        mend = files.nearest(said.system, by_name)
-        raise ConfigError(f"{file}: system: {theirs[0].name} has no {said.system!r}; {mend}")
+    system = named(whole, said.system, f"{file}: system: {theirs[0].name}")
     whole["systems"] = [system, *(one for one in whole["systems"] if one is not system)]
     bases = {partition["name"]: partition for partition in system["partitions"]}
     # ReFrame also looks for the environments of a system, without a partition.
@@ -230,13 +238,14 @@ def _describe(clone: dict[str, Any], topology: Path) -> None:
             extras.setdefault("memory_bytes", shape.memory_bytes)
             extras.setdefault("memory_fraction", describe.ALONE)
     if "gpu" in clone["features"] and not clone.get("devices"):
-        options = [*clone.get("access", ()), *_options(clone)]
-        stated = [int(found[1]) for option in options if (found := GPUS.search(option))]
+        said = [*clone.get("access", ()), *options(clone)]
+        stated = [int(found[1]) for option in said if (found := GPUS.search(option))]
         if number := max(stated, default=shape.gpus if shape else 0):
             clone["devices"] = [{"type": "gpu", "num_devices": number}]
 
 
-def _options(partition: Mapping[str, Any]) -> list[str]:
+def options(partition: Mapping[str, Any]) -> list[str]:
+    """The options of jobs that the resources of a partition have."""
     return [option for each in partition.get("resources", ()) for option in each["options"]]
 
 

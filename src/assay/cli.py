@@ -178,6 +178,14 @@ def _add_expect(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     command.add_argument("--site", metavar="SITE", help="default: only the cases of the suite")
     command.add_argument(
+        "-C",
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="assay_settings.py of a site that has a configuration of its own; write promise.yaml "
+        "beside it, and no cases",
+    )
+    command.add_argument(
         "--check",
         action="store_true",
         help="write nothing; exit code 1 if a file is not current",

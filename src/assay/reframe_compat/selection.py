@@ -11,8 +11,6 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from reframe.core import runtime
-
 #: The words of which each place has one.
 PLACES = ("intra-node", "inter-node", "storage")
 
@@ -41,4 +39,7 @@ def _is_valid_part(of_reframe: Any, part: Any, valid_systems: Sequence[str]) -> 
 
 def install() -> None:
     """Wraps ReFrame's function that compares a partition with ``valid_systems``."""
+    # The import is here because the words are also read on machines without ReFrame.
+    from reframe.core import runtime  # noqa: PLC0415
+
     runtime._is_valid_part = functools.partial(_is_valid_part, runtime._is_valid_part)

@@ -254,6 +254,8 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     places = [place for place in joined.places if place["environs"]]
     reserve(f"{said.system}:{place['name']}" for place in places)
     system["partitions"] += places
+    if any(place["scheduler"] == "local" for place in places):
+        system["max_local_jobs"] = 1  # two cases at once would disturb each other
     # Their place for stage directories is one that compute nodes see.
     above = os.environ.get("RFM_PREFIX") or system.get("prefix") or results
     stage = os.path.expandvars(system.get("stagedir") or f"{above}/stage")

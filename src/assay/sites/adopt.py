@@ -104,15 +104,15 @@ def _places(base: Mapping[str, Any]) -> Iterator[str]:
     vendor = next((word for start, word in VENDORS.items() if start in arch), "")
     if vendor:
         features += ["gpu", vendor]
-    yield f"  {name}-node: {{of: {name}, features: [{', '.join(features)}]}}"
+    yield f"  node-{name}: {{of: {name}, features: [{', '.join(features)}]}}"
     hints = [name, *base.get("features", ()), *base.get("access", ()), *foreign.options(base)]
     if not vendor and (devices or any(map(GPU.search, hints))):
         number = "" if devices else ", set: {devices: [{type: gpu, num_devices: 4}]}"
         also = ", ".join([*features, "gpu", "cuda"])
         yield "  #? that line for nodes with GPUs:"
-        yield f"  #? {name}-node: {{of: {name}, features: [{also}]{number}}}"
+        yield f"  #? node-{name}: {{of: {name}, features: [{also}]{number}}}"
     yield (
-        f"  #? {name}-link: {{of: {name}, features: [inter-node, rc_mlx5], "
+        f"  #? link-{name}: {{of: {name}, features: [inter-node, rc_mlx5], "
         'extras: {network_device: "mlx5_0:1"}}'
     )
     if base["scheduler"] != "local" and not base.get("processor"):

@@ -86,13 +86,16 @@ def load(paths: Sequence[Path]) -> Any:
     """
     before = list(sys.path)
     try:
-        return load_config("<builtin>", *map(str, paths))
+        config = load_config("<builtin>", *map(str, paths))
+        config.validate()
     except Exception as error:
-        kind = "" if isinstance(error, ConfigError) else f"{type(error).__name__}: "
-        named = ", ".join(map(str, paths))
-        raise ConfigError(f"{named}: ReFrame cannot load it: {kind}{error}") from error
+        if isinstance(error, ConfigError) and len(paths) == 1:
+            raise
+        kind, each = type(error).__name__, ", ".join(map(str, paths))
+        raise ConfigError(f"{each}: ReFrame cannot load it: {kind}: {error}") from None
     finally:
         sys.path[:] = [*before, *(path for path in sys.path if path not in before)]
+    return config
 
 
 def sections(config: Any) -> dict[str, Any]:

@@ -385,10 +385,11 @@ def test_check_asks_in_one_line_for_what_nobody_says(site, tmp_path, capsys):
     site(theirs, changed(words, "places/node/features", ["intra-node", "gpu", "cuda"]))
     assert cli.main(["check", "-C", str(tmp_path / "assay_settings.py")]) == 0
     said = capsys.readouterr().out
-    assert said.count("num_cpus") == 1 + said.count("num_cpus_per")
-    assert "  node, link: nobody says how many cores a node has" in said
-    assert "node: add set: {devices: [{type: gpu, num_devices: 4}]}" in said
-    assert "link: add the extra network_device" in said
+    assert "  node, link: add set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}" in said
+    assert said.count("processor") == 1
+    assert "  node: add set: {devices: [{type: gpu, num_devices: 4}]}" in said
+    assert "  link: add the extra network_device, without which cases of inter-node are" in said
+    assert "  node, link: add the extra ucx_version, without which cases of ucx are" in said
 
 
 def test_check_of_a_configuration_without_words_is_red(site, tmp_path, capsys):
@@ -416,7 +417,7 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
     assert "  foss: {features: [mpi]}" in text  # a toolchain with Open MPI
     assert "  gnu: {features: []}" in text
     assert "#? node-batch: {of: batch, features: [intra-node, posix, cma, gpu, cuda]" in text
-    assert "not known: 5 lines" in capsys.readouterr().out
+    assert "not known: 4 lines" in capsys.readouterr().out
     settings = str(tmp_path / "assay_settings.py")
     assert cli.main(["check", "-C", settings]) == 0
     assert "stack gnu is left out" in capsys.readouterr().out

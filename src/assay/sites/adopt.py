@@ -26,8 +26,8 @@ site_configuration = sites.beside({theirs}, "assay.yaml")
 """
 
 _WORDS = """\
-# What Assay needs to know of {name}, beside {theirs}. Written from that alone, so a line
-# with #? is what it cannot say: complete the line and take the #? away, or leave it.
+# What Assay needs to know of {name}, beside {theirs}. Written from that alone. A line
+# with #? is what it cannot say. Correct the line and put it in place of the one above, or leave it.
 system: {name}
 places:
 {places}
@@ -109,16 +109,15 @@ def _places(base: Mapping[str, Any]) -> Iterator[str]:
     if not vendor and (devices or any(map(GPU.search, hints))):
         number = "" if devices else ", set: {devices: [{type: gpu, num_devices: 4}]}"
         also = ", ".join([*features, "gpu", "cuda"])
-        yield "  #? that line for nodes with GPUs:"
         yield f"  #? node-{name}: {{of: {name}, features: [{also}]{number}}}"
     yield (
         f"  #? link-{name}: {{of: {name}, features: [inter-node, rc_mlx5], "
-        'extras: {network_device: "mlx5_0:1"}}'
+        'extras: {network_device: "mlx5_0:1", nodes: 4}}'
     )
     if base["scheduler"] != "local" and not base.get("processor"):
         yield (
-            "  #? in each, where Slurm does not say it: "
-            "set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}"
+            "  #? in each, where Slurm does not say it: set: {processor: {num_cpus: 128, "
+            "num_cpus_per_core: 1}}, extras: {memory_bytes: 206158430208, memory_fraction: 0.8}"
         )
 
 
@@ -130,4 +129,5 @@ def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
         if not program.variant_of and {word, package(program.spack)} & parts:
             found += [] if word == "mpi" else [word]
     yield f"  {name}: {{features: [{', '.join(found)}]}}"
-    yield f"  #? {name}: add the programs that it has, such as mpi, ucx, osu, hpl, iozone"
+    its = ", ".join(dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]))
+    yield f'  #? {name}: {{features: [{its}], extras: {{ucx_version: "1.15.0"}}}}'

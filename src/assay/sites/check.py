@@ -22,8 +22,13 @@ from assay.store.promise import Listed, Site
 #: How many tests, and how many words that would select more, a line names.
 NAMED = 6
 
-#: What no place can do without, by its kind.
-NEEDED = {"inter-node": "network_device", "storage": "directory"}
+#: Word of a place or of its stack -> the extra without which its cases are skipped.
+NEEDED = {
+    "inter-node": "network_device",
+    "storage": "directory",
+    "hpl": "memory_bytes",
+    "ucx": "ucx_version",
+}
 
 
 def command(args: argparse.Namespace) -> int:
@@ -47,25 +52,22 @@ def command(args: argparse.Namespace) -> int:
     if not systems:
         print(f"assay check: {file} has no system {args.system!r}", file=sys.stderr)
         return 2
-    cases, unknown = 0, []
+    cases = 0
     for system in systems:
         print(f"system {system['name']}")
         here = words or _plain(system, config["environments"])
+        stacks = {each["name"]: each for each in config["environments"] if each.get("features")}
+        unknown: dict[str, list[str]] = {}
         for partition in system["partitions"]:
             number, lines = described(partition, here, listed)
             cases += number
-            if number and "storage" not in here.partitions[partition["name"]]:
-                its = partition.get("processor") or {}
-                unknown += [] if its.get("num_cpus") else [partition["name"]]
             print("".join(f"  {line}\n" for line in lines), end="")
+            for what in _unknown(partition, [stacks.get(e, {}) for e in partition["environs"]]):
+                unknown.setdefault(what, []).append(partition["name"])
+        for what, names in unknown.items():
+            print(f"  {', '.join(names)}: add {what}")
     for line in sites.left_out.get(file, ()):
         print(f"  {line}")
-    if unknown:
-        print(
-            f"  {', '.join(unknown)}: nobody says how many cores a node has, so tests that fill a "
-            "node are left out; add, with your numbers, set: {processor: {num_cpus: 128, "
-            "num_cpus_per_core: 1, num_cpus_per_socket: 64, num_sockets: 2}}"
-        )
     if not cases:
         do = "say the words of its places in assay.yaml: assay site new NAME --from FILE"
         print(f"nothing of Assay runs here; {do}")
@@ -105,7 +107,7 @@ def described(
         lines.append(f"{name}, stack {stack}: {said}{_few(tests)}")
         if more:
             lines.append(f"{name}, stack {stack}: these words would add cases{_few(more)}")
-    return cases, [*lines, *_unknown(partition, features)]
+    return cases, lines
 
 
 def _few(counted: Counter[str]) -> str:
@@ -113,11 +115,18 @@ def _few(counted: Counter[str]) -> str:
     return f": {', '.join(promise.few(each, NAMED))}" if each else ""
 
 
-def _unknown(partition: Mapping[str, Any], features: frozenset[str]) -> Iterator[str]:
-    """What the tests need to know of a place and nobody says, one line each."""
-    name, extras = partition["name"], partition.get("extras", {})
-    if "gpu" in features and not partition.get("devices"):
-        yield f"{name}: add set: {{devices: [{{type: gpu, num_devices: 4}}]}}, with your number"
-    for kind, extra in NEEDED.items():
-        if kind in features and extra not in extras:
-            yield f"{name}: add the extra {extra}, which tests of {kind} need"
+def _unknown(partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What tests need to know of a place and nobody says: how to say it."""
+    words, extras = {*partition.get("features", ())}, {*partition.get("extras", {})}
+    if not words & {*PLACES}:
+        return
+    for stack in stacks:
+        words |= {*stack["features"]}
+        extras |= {*stack.get("extras", {})}
+    if not (partition.get("processor") or {}).get("num_cpus"):
+        yield "set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}, with your numbers"
+    if "gpu" in words and not partition.get("devices"):
+        yield "set: {devices: [{type: gpu, num_devices: 4}]}, with your number"
+    for word, extra in NEEDED.items():
+        if word in words and extra not in extras:
+            yield f"the extra {extra}, without which cases of {word} are skipped"

@@ -206,6 +206,8 @@ def configuration(  # noqa: PLR0913
     for system in systems:
         # ReFrame cannot use a partition without any environment.
         system["partitions"] = [p for p in system["partitions"] if p["environs"]]
+        if not system["partitions"]:
+            raise ConfigError(f"{site_file}: nothing can run: {'; '.join(left_out[site_file])}")
         system.setdefault("stagedir", str(results / "stage" / folder.name))
         system.setdefault("outputdir", str(folder))
     handlers = [

@@ -20,11 +20,11 @@ import yaml
 
 T = TypeVar("T")
 
-_CARRIED = Path(__file__).with_name("suite")
+#: What a wheel carries of the suite beside the library: see ``setup.py``.
+CARRIED = Path(__file__).with_name("suite")
 
-#: What the suite has beside the library (``reframe/``, ``site-config/``): in a wheel, a folder of
-#: the package, see ``setup.py``; else the checkout.
-SUITE = _CARRIED if _CARRIED.is_dir() else Path(__file__).parents[2]
+#: The folder with ``reframe/`` and ``site-config/``: that of the wheel, else the checkout.
+SUITE = CARRIED if CARRIED.is_dir() else Path(__file__).parents[2]
 
 
 def nearest(word: str, known: Collection[str]) -> str:

@@ -74,6 +74,7 @@ def file(tmp_path: Path) -> Path:
     (tmp_path / "reframe/cases.txt").write_text(CASES)
     path = tmp_path / "site-config/site/promise.yaml"
     path.parent.mkdir(parents=True)
+    (path.parents[1] / "vocabulary.yaml").touch()
     path.write_text(PROMISE)
     return path
 

@@ -43,7 +43,7 @@ def command(args: argparse.Namespace) -> int:
     suite = sites.repository(args.folder / "any site" / "reframe.py") / "reframe"
     try:
         texts = {}
-        if not args.config:
+        if suite.parent != files.CARRIED and not args.config:  # nobody changes those of a package
             texts[suite / promise.CASES] = CASES + "".join(f"{one}\n" for one in listed(suite))
         if args.site or args.config:
             site_file = args.config or args.folder / args.site / "reframe.py"

@@ -129,6 +129,15 @@ def test_a_folder_of_tests_that_selects_nothing_is_red_with_what_is_missing(site
     assert f"assay check -C {config}: it says which words are missing" in run.output
 
 
+def test_so_it_says_in_a_process_of_its_own(site, tmp_path):
+    """Its site is loaded before the tests; in a copied process the tests came first."""
+    config = site([system(partition("batch"))], {"node": {"of": "batch", "features": ["storage"]}})
+    words = ("-C", config, "-c", "reframe/network/imb.py", "-r")
+    run = shell.run(REFRAME, *words, cwd=ROOT, PYTHONPATH=ROOT / "src")
+    assert run.returncode == 1
+    assert "no partition has intra-node or inter-node" in run.stdout
+
+
 def test_a_configuration_without_words_of_ours_is_red_too(site, tmp_path):
     site([system(partition("batch"))], {})
     environment = {**os.environ, "HOME": str(tmp_path), "RFM_SYSTEM": "theirs"}

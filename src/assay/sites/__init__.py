@@ -243,7 +243,7 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
     paths = [site_file.parent / each for each in ([theirs] if isinstance(theirs, str) else theirs)]
     joined = foreign.join(file, said, paths, known["extras"])
-    whole, system = joined.whole, joined.system
+    whole, system = joined.whole, joined.whole["systems"][0]
     if "autodetect_methods" not in whole:  # else ReFrame may look for other names than the host's
         invocation.check_call(site_file, said.system, system["hostnames"])
     _begin(file, joined.places, joined.stacks, None, site_file)

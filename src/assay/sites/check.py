@@ -121,7 +121,7 @@ def _unknown(partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) 
     if not words & {*PLACES}:
         return
     for stack in stacks:
-        words |= {*stack["features"]}
+        words |= {*stack.get("features", ())}
         extras |= {*stack.get("extras", {})}
     if not (partition.get("processor") or {}).get("num_cpus"):
         yield "set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}, with your numbers"

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgspec
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
@@ -63,14 +62,12 @@ class Joined:
     """A configuration with places beside its partitions.
 
     :ivar whole: all sections, the system of the places first.
-    :ivar system: the system of the places.
-    :ivar places: these partitions of it.
+    :ivar places: the partitions that are added to it.
     :ivar stacks: the environments of the places; one name may have several definitions.
     :ivar log: the handlers of its log.
     """
 
     whole: dict[str, Any]
-    system: dict[str, Any]
     places: list[dict[str, Any]]
     stacks: list[dict[str, Any]]
     log: list[dict[str, Any]]
@@ -115,7 +112,7 @@ def named(config: Any, name: str, where: str) -> dict[str, Any]:
 
     :raises ConfigError: there is none.
     """
-    known = {system["name"]: system for system in config["systems"]}
+    known: dict[str, dict[str, Any]] = {system["name"]: system for system in config["systems"]}
     if name not in known:
         raise ConfigError(f"{where}: has no system {name!r}; {files.nearest(name, known)}")
     return known[name]
@@ -139,7 +136,9 @@ def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) 
     everywhere = {each["name"] for each in config["environments"]}
     log = config["logging"][0].get("handlers", [])
     topology = Path(os.path.expandvars(config.get("general/0/topology_prefix") or ""))
-    joined = Joined(whole, system, [], [], log)
+    joined = Joined(whole, [], [], log)
+    for name, stack in said.stacks.items():
+        _check(f"{file}: stacks/{name}", config, stack.set, "environments")
     for name, place in said.places.items():
         where = f"{file}: places/{name}"
         if place.of not in bases:
@@ -162,17 +161,16 @@ def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) 
         }
         _describe(clone, topology / f"{said.system}-{place.of}")
         clone.update(place.set)
-        _check(where, config, clone, "systems", "partitions")
+        _check(where, config, place.set, "systems", "partitions")
         joined.places.append(clone)
         config.select_subconfig(f"{said.system}:{place.of}", ignore_resolve_errors=True)
         defined = {each["name"]: each for each in config["environments"]}
-        for stack in clone["environs"]:
-            made = _stack(file, stack, said.stacks, defined)
+        for environ in clone["environs"]:
+            made = _stack(file, environ, said.stacks, defined)
             made["target_systems"] = [f"{said.system}:{name}"]
-            if stack not in everywhere:
+            if environ not in everywhere:
                 made["target_systems"].append(said.system)
-                everywhere.add(stack)
-            _check(f"{file}: stacks/{stack}", config, made, "environments")
+                everywhere.add(environ)
             joined.stacks.append(made)
     return joined
 
@@ -202,15 +200,15 @@ def _stack(
     return {**base, **said.set, "name": name, "features": said.features, "extras": extras}
 
 
-def _check(where: str, config: Any, made: Mapping[str, Any], *kinds: str) -> None:
-    """Refuses what ReFrame's schema does not allow; ReFrame itself does not say what it is."""
+def _check(where: str, config: Any, given: Iterable[str], *kinds: str) -> None:
+    """Refuses keys that ReFrame does not know; its own message would not say where they are."""
     schema = config.schema
     for kind in kinds:
         schema = schema["properties"][kind]["items"]
-    validator = jsonschema.Draft7Validator({**schema, "defs": config.schema["defs"]})
-    for error in validator.iter_errors(made):
-        at = "/".join(map(str, error.absolute_path))
-        raise ConfigError(f"{where}: ReFrame allows no such {at or 'key'}: {error.message}")
+    for key in given:
+        if key not in schema["properties"]:
+            mend = files.nearest(key, schema["properties"])
+            raise ConfigError(f"{where}/set: ReFrame has no key {key!r}; {mend}")
 
 
 # --- what a node has ------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import cli, sites
 from assay.judge import LAUNCHES_IN_BUDGET
+from assay.prove.plan import Call
 from assay.sites import foreign, invocation
 from assay.store import promise
 
@@ -442,3 +443,8 @@ def test_a_promise_is_written_beside_it(site, tmp_path, capsys):
     found = yaml.safe_load((tmp_path / "promise.yaml").read_text())
     assert found["partitions"]["link"] == {"stacks": ["foss"], "words": ["inter-node", "rc_mlx5"]}
     assert "batch" not in found["partitions"]
+    # A word that is lost later is seen by each complete run.
+    site(words=changed(WORDS, "places/link/features", ["inter-node", "tcp"]))
+    here, _ = sites.found_on[tmp_path / "assay_settings.py"]
+    faults = promise.state(tmp_path / promise.FILE, here, Call(), [], "full")["faults"]
+    assert faults[0] == "promise.yaml: link has not the promised word rc_mlx5"

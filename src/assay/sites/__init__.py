@@ -244,8 +244,9 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     paths = [site_file.parent / each for each in ([theirs] if isinstance(theirs, str) else theirs)]
     joined = foreign.join(file, said, paths, known["extras"])
     whole, system = joined.whole, joined.whole["systems"][0]
-    if "autodetect_methods" not in whole:  # else ReFrame may look for other names than the host's
-        invocation.check_call(site_file, said.system, system["hostnames"])
+    # By a method of theirs, ReFrame may find another name than that of the host.
+    any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
+    invocation.check_call(site_file, said.system, any_host)
     _begin(file, joined.places, joined.stacks, None, site_file)
     results, folder, log = _results(site_file)
     left_out[site_file] += [

@@ -330,9 +330,11 @@ def state(
     if not narrowed:
         faults += [f"{path.name}: {line}" for line in site.lacks(promise.site)]
         if not site.itself and [*promise.site.lacks(site)]:
+            own = path.with_name("reframe.py").exists()
+            option = f"--site {path.parent.name}" if own else "-C assay_settings.py"
             faults.append(
-                f"{path.name}: does not promise all words of reframe.py. Nobody would see that one "
-                f"of them is lost. Type assay expect --site {path.parent.name}, and review the file"
+                f"{path.name}: does not promise all words of the site. Nobody would see that one "
+                f"of them is lost. Type assay expect {option}, and review the file"
             )
         faults += differ
     return {

@@ -348,8 +348,8 @@ def test_a_place_or_a_stack_without_words_is_left_out_with_its_reason(site, tmp_
     assert partitions(config)["link"]["environs"] == ["foss"]
     reasons = sites.left_out[tmp_path / "assay_settings.py"]
     assert reasons == [
-        "partition node is left out: it has none of intra-node, inter-node, storage",
         "stack gnu is left out: its features name no program that the suite knows",
+        "partition node is left out: it has none of intra-node, inter-node, storage",
     ]
 
 
@@ -398,7 +398,15 @@ def test_check_of_a_configuration_without_words_is_red(site, tmp_path, capsys):
     assert cli.main(["check", "-C", str(tmp_path / "settings.yaml"), "--system=aion"]) == 1
     said = capsys.readouterr().out
     assert "batch: nothing, it has none of intra-node, inter-node, storage" in said
-    assert "nothing of Assay runs here; say the words of its places in assay.yaml" in said
+    assert "nothing of Assay runs here: say what its places and stacks have" in said
+
+
+def test_check_of_places_without_programs_is_red_with_the_reason(site, tmp_path, capsys):
+    site(words=changed(WORDS, "stacks/foss/features", []))
+    assert cli.main(["check", "-C", str(tmp_path / "assay_settings.py")]) == 1
+    said = capsys.readouterr().out
+    assert "stack foss is left out: its features name no program that the suite knows" in said
+    assert "partition link is left out: all of its stacks are" in said
 
 
 def test_check_of_a_configuration_that_is_refused(tmp_path, capsys):

@@ -67,10 +67,10 @@ def test_words_of_the_site_itself_are_allowed_and_what_no_test_selects_is_left_o
     (system,) = found["systems"]
     assert [(p["name"], p["environs"]) for p in system["partitions"]] == [("node", ["spack"])]
     assert sites.left_out[H100] == [
-        "partition login is left out: it has none of intra-node, inter-node, storage",
         "stack gnu is left out: its features name no program that the suite knows",
+        "partition login is left out: it has none of intra-node, inter-node, storage",
     ]
-    with pytest.raises(ConfigError, match="nothing can run: partition login is left out"):
+    with pytest.raises(ConfigError, match="nothing can run: stack gnu is left out"):
         login = {**partitions[1], "environs": ["gnu"]}
         sites.configuration(H100, [{"name": "h100", "partitions": [login]}], stacks[1:])
 

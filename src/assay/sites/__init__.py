@@ -308,17 +308,16 @@ def _begin(
         name: its for name, its in ours.items() if its & words["environment"]["features"].keys()
     }
     left_out[site_file] = [
-        *(
-            f"partition {p['name']} is left out: it has none of {', '.join(PLACES)}"
-            for p in places
-            if not {*PLACES} & {*p.get("features", ())}
-        ),
-        *(
-            f"stack {name} is left out: its features name no program that the suite knows"
-            for name in ours
-            if name not in programs
-        ),
+        f"stack {name} is left out: its features name no program that the suite knows"
+        for name in ours
+        if name not in programs
     ]
+    for partition in places:
+        where = f"partition {partition['name']} is left out"
+        if not {*PLACES} & {*partition.get("features", ())}:
+            left_out[site_file].append(f"{where}: it has none of {', '.join(PLACES)}")
+        elif not {*partition["environs"]} & {*programs}:
+            left_out[site_file].append(f"{where}: all of its stacks are")
     for partition in places:
         partition["environs"] = [name for name in partition["environs"] if name in programs]
     words_here = promise.Site(

@@ -69,8 +69,8 @@ def command(args: argparse.Namespace) -> int:
     for line in sites.left_out.get(file, ()):
         print(f"  {line}")
     if not cases:
-        do = "say the words of its places in assay.yaml: assay site new NAME --from FILE"
-        print(f"nothing of Assay runs here; {do}")
+        do = "say what its places and stacks have in assay.yaml"
+        print(f"nothing of Assay runs here: {do} (assay site new NAME --from FILE writes it)")
     return int(not cases)
 
 

@@ -23,7 +23,7 @@ from assay.run import StrictCheck
 from assay.run.gpu import GpuMixin
 from assay.run.mpi import MpiCheck
 from assay.run.partition import link_peaks
-from assay.run.site import site_directory
+from assay.run.site import site_file
 from assay.run.ucx import text
 from assay.workloads import osu as programs
 
@@ -130,7 +130,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         return [
             f"osu_{self.benchmark} was built {without}: build it for {word}, or take osu-{word} "
             f"out of the features of the stack {self.current_environ.name} "
-            f"({site_directory() / 'reframe.py'})"
+            f"({site_file()})"
         ]
 
     def measure(self, parsed):

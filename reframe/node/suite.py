@@ -18,7 +18,7 @@ from assay import files, metrics
 from assay.parse import Parsed
 from assay.reframe_compat import testcase
 from assay.run import StrictCheck, options
-from assay.run.site import site_directory, site_references
+from assay.run.site import site_directory, site_file, site_references
 from assay.sites import names_on, vocabulary
 
 SUITE = Path(__file__).resolve().parents[1]
@@ -58,7 +58,7 @@ class SuiteLoads(StrictCheck):
         # A reference is not idle only because the stack lacks a program or is left out today.
         problems += references.idle(cases(made, of_any_stack=True), beside())
         problems += references.unanswered(cases(made))
-        problems += references.unknown(names_on.get(site_directory() / "reframe.py", {}))
+        problems += references.unknown(names_on.get(site_file(), {}))
         tests, studied = {type(test) for test in made}, beside()
         for partition in runtime.runtime().system.partitions:
             of_suite = [

@@ -85,6 +85,15 @@ def _of_sites(commands: Commands) -> None:
     )  # fmt: skip
     every.add_argument("names", nargs="*", metavar="SITE", help="default: all")
     _folder(every)
+    check = _add(
+        commands, "check", "assay.sites.check:command",
+        "say what would run on each partition of a configuration",
+        "Load a configuration as ReFrame would. Print for each partition how many cases of the "
+        "suite would run there, and which words would add more. Exit code 1 when nothing would "
+        "run, 2 when the configuration is refused.",
+    )  # fmt: skip
+    _config(check, "assay_settings.py, or any other configuration", required=True)
+    check.add_argument("--system", metavar="NAME", help="default: all, or the one of the places")
     site = commands.add_parser("site", help="write the folder of a new site")
     new = _add(
         site.add_subparsers(title="commands", metavar="COMMAND", required=True),
@@ -95,6 +104,11 @@ def _of_sites(commands: Commands) -> None:
         "node of the cluster. Nothing is measured.",
     )  # fmt: skip
     new.add_argument("name", metavar="NAME", help="name of the site: a-z, 0-9, - and _")
+    new.add_argument(
+        "--from", dest="theirs", action="append", default=[], type=Path, metavar="FILE",
+        help="write assay_settings.py and assay.yaml beside this configuration of ReFrame, for its "
+        "system NAME, from what it says; may be given again",
+    )  # fmt: skip
     for option, metavar, text in (
         ("--partition", "P", "only this partition of Slurm"),
         ("--access", "OPTION", "an option of all jobs (--access=--account=hpc)"),
@@ -118,8 +132,12 @@ def _of_sites(commands: Commands) -> None:
         "commit it.",
     )  # fmt: skip
     expect.add_argument("--site", metavar="SITE", help="default: only the cases of the suite")
-    check = "write nothing; exit code 1 if a file is not current"
-    expect.add_argument("--check", action="store_true", help=check)
+    _config(
+        expect, "assay_settings.py of a site that has a configuration of its own; write "
+        "promise.yaml beside it, and no cases",
+    )  # fmt: skip
+    current = "write nothing; exit code 1 if a file is not current"
+    expect.add_argument("--check", action="store_true", help=current)
     _folder(expect)
 
 
@@ -305,6 +323,10 @@ def _session(parser: argparse._ActionsContainer) -> None:
 
 def _path(parser: argparse._ActionsContainer, option: str, metavar: str, what: str) -> None:
     parser.add_argument(option, type=Path, metavar=metavar, help=what)
+
+
+def _config(parser: argparse.ArgumentParser, what: str, required: bool = False) -> None:
+    parser.add_argument("-C", "--config", type=Path, required=required, metavar="FILE", help=what)
 
 
 def _folder(parser: argparse.ArgumentParser, what: str = "default: site-config") -> None:

@@ -27,7 +27,7 @@ HOSTS = ("debian", "laptop", "vm", "node1", "runner-1", "loginlike", "a")
 def test_a_host_of_another_name_is_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
     with pytest.raises(ConfigError) as error:
-        invocation.check_system(FILE, ["login[0-9]+", "gpu"], None)
+        invocation.check_system(FILE, FILE.parent.name, ["login[0-9]+", "gpu"], None)
     assert str(error.value) == (
         f"{FILE}: the host 'laptop' is not of the site 'myuni' (its hostnames are login[0-9]+, "
         "gpu); say --system=myuni if it is, or put its name into hostnames of that file"
@@ -36,20 +36,20 @@ def test_a_host_of_another_name_is_refused_in_one_line(monkeypatch):
 
 def test_the_pattern_is_matched_as_reframe_does_it(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "login3.cluster")
-    invocation.check_system(FILE, ["gpu", "login[0-9]+"], None)
+    invocation.check_system(FILE, FILE.parent.name, ["gpu", "login[0-9]+"], None)
     with pytest.raises(ConfigError):
-        invocation.check_system(FILE, ["cluster"], None)
+        invocation.check_system(FILE, FILE.parent.name, ["cluster"], None)
     with pytest.raises(ConfigError, match=r"'login\(' is not a regular expression"):
-        invocation.check_system(FILE, ["login("], None)
+        invocation.check_system(FILE, FILE.parent.name, ["login("], None)
 
 
 def test_a_system_that_was_said_needs_no_pattern(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
-    invocation.check_system(FILE, ["login"], "myuni")
-    invocation.check_system(FILE, ["login"], "myuni:tmpfs")
+    invocation.check_system(FILE, FILE.parent.name, ["login"], "myuni")
+    invocation.check_system(FILE, FILE.parent.name, ["login"], "myuni:tmpfs")
     for other in ("generic", "myuni2", "local:tmpfs"):
         with pytest.raises(ConfigError, match=f"--system={other} is not of the site 'myuni'"):
-            invocation.check_system(FILE, [".*"], other)
+            invocation.check_system(FILE, FILE.parent.name, [".*"], other)
 
 
 def test_nothing_but_reframe_itself_is_a_call_of_reframe():

@@ -234,7 +234,10 @@ def test_a_program_whose_package_is_there_is_promised(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda b: b.environments[0].update(features=[]), "'any': features: it has none"),
+        (
+            lambda b: b.environments[0].update(features=[]),
+            "stack any is left out: its features name no",
+        ),
         (lambda b: b.stack("lone", ["mpi"]), "'lone': is in environs of no partition"),
     ],
     ids=["without features", "tied to no partition"],

@@ -245,7 +245,7 @@ def test_words_that_are_not_promised_are_a_fault_of_a_site_that_a_person_wrote(f
     )
     call = Call()
     (fault,) = promise.state(file, more, call, WHOLE, "full")["faults"]
-    assert "does not promise all words of reframe.py" in fault
+    assert "does not promise all words of the site" in fault
     assert promise.state(file, replace(more, itself=True), call, WHOLE, "full")["faults"] == []
 
 

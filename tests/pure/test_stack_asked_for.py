@@ -49,6 +49,32 @@ def test_an_unknown_stack_is_one_line_with_those_there_are(configured):
         configured("spark")
 
 
+def test_words_of_the_site_itself_are_allowed_and_what_no_test_selects_is_left_out(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+    partitions = [
+        {
+            "name": "node",
+            "environs": ["spack", "gnu"],
+            "features": ["intra-node", "memory_per_node"],
+        },
+        {"name": "login", "environs": ["gnu"], "features": ["gpu"], "extras": {"cost": 3}},
+    ]
+    stacks = [{"name": "spack", "features": ["mpi", "cpe"]}, {"name": "gnu"}]
+    found = sites.configuration(H100, [{"name": "h100", "partitions": partitions}], stacks)
+    (system,) = found["systems"]
+    assert [(p["name"], p["environs"]) for p in system["partitions"]] == [("node", ["spack"])]
+    assert sites.left_out[H100] == [
+        "stack gnu is left out: its features name no program that the suite knows",
+        "partition login is left out: it has none of intra-node, inter-node, storage",
+    ]
+    with pytest.raises(ConfigError, match="nothing can run: stack gnu is left out"):
+        login = {**partitions[1], "environs": ["gnu"]}
+        sites.configuration(H100, [{"name": "h100", "partitions": [login]}], stacks[1:])
+
+
 LOCAL = H100.parents[1] / "local" / "reframe.py"
 
 

@@ -35,7 +35,8 @@ class Invocation:
 
     :ivar run: ReFrame will run tests (``-r``), not list or describe them.
     :ivar system: the value of ``--system`` or ``RFM_SYSTEM``; None if neither is given.
-    :ivar given: the given options, and the variables ``RFM_*`` in the environment.
+    :ivar given: the given options, and the variables ``RFM_*`` in the environment, but for those
+        over which a given option prevails.
     """
 
     run: bool
@@ -56,13 +57,15 @@ def of_reframe() -> Invocation | None:
         names = frame.f_globals.get("__name__"), frame.f_code.co_name
         if names == ("reframe.frontend.cli", "main") and "options" in frame.f_locals:
             options, parser = frame.f_locals["options"], frame.f_locals["argparser"]
+            # Without ReFrame's defaults, what is not given is None.
+            given = tuple(_given(parser, parser._holder.parse_args()))
+            prevail = {option.dest for option in given}
+            variables = (o for o in _variables(parser, os.environ) if o.dest not in prevail)
             return Invocation(
                 run=options.cmd_options.run is True,
                 system=options.system if isinstance(options.system, str) else None,
-                # Without ReFrame's defaults, what is not given is None.
-                given=(*_given(parser, parser._holder.parse_args()),
-                       *_variables(parser, os.environ)),
-            )  # fmt: skip
+                given=(*given, *variables),
+            )
     return None
 
 

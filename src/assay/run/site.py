@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,19 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.exceptions import ConfigError
 
+from assay import reframe_compat
 from assay.judge import References
+from assay.reframe_compat import runner
+
+
+def site_file() -> Path:
+    """The file of the site that ReFrame was started with."""
+    return Path(rt.runtime().site_config.sources[-1]).resolve()
 
 
 def site_directory() -> Path:
-    """The folder of the site that ReFrame was started with; it holds the site's ``reframe.py``."""
-    return Path(rt.runtime().site_config.sources[-1]).resolve().parent
+    """The folder of that file."""
+    return site_file().parent
 
 
 def site_references() -> References:
@@ -34,5 +43,19 @@ _read_once = cache(References.load)
 
 def misdescribed(partition: Any, what: str) -> ConfigError:
     """The error for a partition that the site describes wrongly; it names the file."""
-    file = rt.runtime().site_config.sources[-1]
-    return ConfigError(f"{file}: partition {partition.name!r}: {what}")
+    return ConfigError(f"{site_file()}: partition {partition.name!r}: {what}")
+
+
+@contextlib.contextmanager
+def _selects_something(_: Any, cases: Sequence[Any]) -> Iterator[None]:
+    """Makes a run red that has tests of Assay and no case; ReFrame itself would end with 0."""
+    yield
+    if not cases:
+        raise runner.NotAccepted(
+            f"no case is selected; type assay check -C {site_file()}: it says what is missing"
+        )
+
+
+# Also for a configuration that knows nothing of Assay, so that its run does not end silently.
+reframe_compat.install()
+runner.around(_selects_something)

@@ -2,13 +2,15 @@
 
 A site is one folder, ``site-config/<site>/``. Its ``reframe.py`` describes the machines and how
 they are reached. Its ``references.yaml`` holds the references that the results are judged by.
-``reframe.py`` calls :func:`configuration`, which refuses a word that is neither in
-``site-config/vocabulary.yaml`` nor in the catalogue of programs.
+``reframe.py`` calls :func:`configuration`. A site that has a configuration of its own calls
+:func:`beside`. The words are those of ``site-config/vocabulary.yaml`` and of the catalogue of
+programs. A word that is nearly one of them is refused; any other belongs to the site.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,13 +25,17 @@ from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.prove import node_limits, plan
 from assay.reframe_compat import command
-from assay.sites import invocation
+from assay.reframe_compat.selection import PLACES, reserve
+from assay.sites import foreign, invocation
 from assay.store import promise, run_folder, running
 from assay.store.cases import Case
 
 #: The file of each site that this process loaded -> its words, and the stack if ``ASSAY_STACK``
 #: leaves out others.
 found_on: dict[Path, tuple[promise.Site, list[str]]] = {}
+
+#: Site file -> why the suite runs nothing on a partition or with a stack of it, as lines.
+left_out: dict[Path, list[str]] = {}
 
 #: Site file -> the names that a `for` block of its references may have, by key. A site that
 #: describes itself is not here: it has other names on each machine.
@@ -115,30 +121,10 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     }
 
 
-def _words(
-    partitions: Iterable[Mapping[str, Any]],
-    stacks: Iterable[Mapping[str, Any]],
-    found: Callable[[], Sequence[str]] | None,
-) -> promise.Site:
-    places = list(partitions)
-    return promise.Site(
-        {p["name"]: frozenset(p.get("features", ())) for p in places},
-        {p["name"]: frozenset(p["environs"]) for p in places},
-        {s["name"]: frozenset(s["features"]) for s in stacks},
-        found is not None,
-        tuple(found()) if found else (),
-    )
-
-
 def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
     for word in used:
-        if word in known:
-            continue
-        file = "site-config/vocabulary.yaml"
-        if known is catalogue.WORDS:
-            file = "src/assay/catalogue.yaml"
-        mend = f"{files.nearest(word, known)} (new words go into {file})"
-        raise ConfigError(f"{where}: unknown word {word!r}; {mend}")
+        if word not in known and (near := files.mistyped(word, known)):
+            raise ConfigError(f"{where}: unknown word {word!r}; did you mean {near!r}?")
 
 
 def _check_partition(
@@ -166,8 +152,6 @@ def _check_stack(
     words: Mapping[str, Mapping[str, str]],
 ) -> None:
     where = f"{site_file}: environment {stack['name']!r}"
-    if not stack.get("features"):
-        raise ConfigError(f"{where}: features: it has none, so no test can select its programs")
     if not any(stack["name"] in partition["environs"] for partition in partitions):
         raise ConfigError(f"{where}: is in environs of no partition, so nothing runs with it")
     for kind in ("features", "extras"):
@@ -202,87 +186,183 @@ def configuration(  # noqa: PLR0913
         all partitions. If all partitions share their nodes, the waiting time of a job then tells
         something about the nodes.
     :param found: for a site that describes itself: tells which probes of the machine failed.
-    :raises ConfigError: a word is unknown, a deadline is not a duration, a system does not have the
-        name of its folder, the references are not valid, the stack in ``ASSAY_STACK`` does not
-        exist, or the results cannot be written. If ReFrame's command loads the site, also: the host
-        does not belong to the site, an option switches checks off, or another run writes to the
-        results.
+    :raises ConfigError: a word is nearly one of ours, a deadline is not a duration, a system does
+        not have the name of its folder, the references are not valid, the stack in ``ASSAY_STACK``
+        does not exist, or the results cannot be written. If ReFrame's command loads the site, also:
+        the host does not belong to the site, an option switches checks off, or another run writes
+        to the results.
     """
     site_file = Path(site_file).resolve()
     site = site_file.parent.name
-    call = command.of_reframe()
-    if call:
-        invocation.check_switches(call.given)
-    words = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))
     for system in systems:
         if system["name"] != site:
             raise ConfigError(
                 f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
             )
-        if call:
-            invocation.check_system(site_file, system["hostnames"], call.system)
-        for partition in system["partitions"]:
-            _check_partition(site_file, partition, words["partition"])
+        invocation.check_call(site_file, site, system.get("hostnames", ()))
     places = [partition for system in systems for partition in system["partitions"]]
-    for environment in environments:
-        _check_stack(site_file, environment, places, words["environment"])
+    kept = _begin(site_file, places, environments, found)
+    results, folder, log = _results(site_file)
+    for system in systems:
+        # ReFrame cannot use a partition without any environment.
+        system["partitions"] = [p for p in system["partitions"] if p["environs"]]
+        if not system["partitions"]:
+            raise ConfigError(f"{site_file}: nothing can run: {'; '.join(left_out[site_file])}")
+        system.setdefault("stagedir", str(results / "stage" / folder.name))
+        system.setdefault("outputdir", str(folder))
+    handlers = [
+        {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"},
+        _log_file(log),
+    ]
+    # The environment of the stack is part of what is measured: do not purge it.
+    general = {**_reports(results), "purge_environment": False, **(general or {})}
+    return {
+        "systems": systems,
+        "environments": [each for each in environments if each["name"] in kept],
+        "general": [general],
+        # Records and ReFrame's store have every number, so there is no log of performance.
+        "logging": [{"level": "debug", "handlers": handlers, "handlers_perflog": []}],
+        "modes": _modes(*(["--exec-policy=serial"] if one_at_a_time else [])),
+    }
 
+
+def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, Any]:
+    """The ReFrame configuration of a site that has one, with what the suite needs beside it.
+
+    All of theirs stays in force. Added are the places and stacks that ``words`` names, the modes,
+    the run reports, and a file for the log.
+
+    :param theirs: the file or files of their configuration, relative to the file that calls this.
+    :param words: the file with the words, see :class:`assay.sites.foreign.Words`.
+    :raises ConfigError: their configuration cannot be loaded, or for a reason for which
+        :func:`configuration` raises it.
+    """
+    site_file = Path(sys._getframe(1).f_globals["__file__"]).resolve()
+    file = site_file.parent / words
+    said = files.read(file, foreign.Words, ConfigError)
+    known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
+    paths = [site_file.parent / each for each in ([theirs] if isinstance(theirs, str) else theirs)]
+    joined = foreign.join(file, said, paths, known["extras"])
+    whole, system = joined.whole, joined.whole["systems"][0]
+    # By a method of theirs, ReFrame may find another name than that of the host.
+    any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
+    invocation.check_call(site_file, said.system, any_host)
+    _begin(file, joined.places, joined.stacks, None, site_file)
+    results, folder, log = _results(site_file)
+    left_out[site_file] += [
+        f"stack {name} is left out: it is in environs of no place"
+        for name in said.stacks
+        if not any(name == made["name"] for made in joined.stacks)
+    ]
+    places = [place for place in joined.places if place["environs"]]
+    reserve(f"{said.system}:{place['name']}" for place in places)
+    system["partitions"] += places
+    if any(place["scheduler"] == "local" for place in places):
+        system["max_local_jobs"] = 1  # two cases at once would disturb each other
+    # Their place for stage directories is one that compute nodes see.
+    above = os.environ.get("RFM_PREFIX") or system.get("prefix") or results
+    stage = os.path.expandvars(system.get("stagedir") or f"{above}/stage")
+    system.update(stagedir=f"{stage}/{folder.name}", outputdir=str(folder))
+    ours = _modes()
+    names = {mode["name"] for mode in ours}
+    here = {"target_systems": [said.system]}
+    handlers = [*joined.log, _log_file(log)]
+    added = {
+        "environments": joined.stacks,
+        "general": [{**here, **_reports(results)}],
+        "logging": [{**here, "level": "debug", "handlers": handlers}],
+        "modes": ours,
+    }
+    whole["modes"] = [mode for mode in whole.get("modes", ()) if mode["name"] not in names]
+    return {**whole, **{name: [*whole.get(name, ()), *more] for name, more in added.items()}}
+
+
+def _begin(
+    file: Path,
+    places: list[dict[str, Any]],
+    stacks: list[dict[str, Any]],
+    found: Callable[[], Sequence[str]] | None,
+    site_file: Path | None = None,
+) -> set[str]:
+    """Checks the words of a site, and says them to what compares a run with them.
+
+    Partitions lose the stacks that no test selects.
+
+    :param file: has the words.
+    :param site_file: the file that ReFrame loads, if it is another one.
+    :returns: the names of the stacks that remain.
+    """
+    site_file = site_file or file
+    words = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))
+    for partition in places:
+        _check_partition(file, partition, words["partition"])
+    for stack in stacks:
+        _check_stack(file, stack, places, words["environment"])
     try:
         deadline.begin()
     except ValueError as error:
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
-    words_here = _words(places, environments, found)
+    ours = {s["name"]: frozenset(s.get("features", ())) for s in stacks}
+    programs = {
+        name: its for name, its in ours.items() if its & words["environment"]["features"].keys()
+    }
+    left_out[site_file] = [
+        f"stack {name} is left out: its features name no program that the suite knows"
+        for name in ours
+        if name not in programs
+    ]
+    for partition in places:
+        where = f"partition {partition['name']} is left out"
+        if not {*PLACES} & {*partition.get("features", ())}:
+            left_out[site_file].append(f"{where}: it has none of {', '.join(PLACES)}")
+        elif not {*partition["environs"]} & {*programs}:
+            left_out[site_file].append(f"{where}: all of its stacks are")
+    for partition in places:
+        partition["environs"] = [name for name in partition["environs"] if name in programs]
+    words_here = promise.Site(
+        {p["name"]: frozenset(p.get("features", ())) for p in places if p["environs"]},
+        {p["name"]: frozenset(p["environs"]) for p in places if p["environs"]},
+        programs,
+        found is not None,
+        tuple(found()) if found else (),
+    )
     if not found:
         names_on[site_file] = {
             "partition": [partition["name"] for partition in places],
-            "environ": [environment["name"] for environment in environments],
+            "environ": [*ours],
         }
-    everything = len(environments)
-    environments = _only_asked_for(systems, environments, site_file)
-    fewer = [f"STACK={e['name']}" for e in environments] if len(environments) < everything else []
-    found_on[site_file] = words_here, fewer
+    asked = os.environ.get("ASSAY_STACK")
+    if asked and asked not in programs:
+        there = ", ".join(programs)
+        raise ConfigError(
+            f"{site_file}: no stack {asked!r} (STACK, ASSAY_STACK); there are {there}"
+        )
+    # ReFrame's own option -p has no effect together with --mode (4.10.4: the pattern is added to
+    # the default one, which matches all).
+    kept = {asked} if asked else {*programs}
+    for partition in places:
+        partition["environs"] = [name for name in partition["environs"] if name in kept]
+    found_on[site_file] = words_here, [f"STACK={asked}"] if len(kept) < len(programs) else []
     try:
         References.load(site_file.with_name("references.yaml"))
     except ReferencesError as error:
         raise ConfigError(str(error)) from None
+    return kept
 
+
+def _results(site_file: Path) -> tuple[Path, Path, Path]:
+    """The results, the folder of the outputs of a session, and its log; a run locks the results."""
     results = results_directory(site_file)
-    policy = ["--exec-policy=serial"] if one_at_a_time else []
-    # The time in the path keeps the outputs of every run. A configuration cannot set ReFrame's own
-    # --timestamp.
-    folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
-    log = results / "listing.log"
-    if call and call.run:
-        folder = running.begin(results)
-        running.promise(partial(_promised, call, site_file, words_here, fewer))
-        log = folder / run_folder.LOG
-    for system in systems:
-        system.setdefault("stagedir", str(results / "stage" / folder.name))
-        system.setdefault("outputdir", str(folder))
-    return {
-        "systems": systems,
-        "environments": environments,
-        "general": [
-            {
-                "report_file": str(results / "reports" / "run-report-{sessionid}.json"),
-                "report_junit": str(results / "reports" / "junit.xml"),
-                # The environment of the stack is part of what is measured: do not purge it.
-                "purge_environment": False,
-                **(general or {}),
-            }
-        ],
-        "logging": [_logging(log)],
-        "modes": [
-            _mode("smoke", "smoke", "--tag=smoke", *policy),
-            _mode("full", "full", *policy),
-            *(
-                _mode(f"{paper}-{profile}", profile, f"--tag={tag}", *policy)
-                for paper, tag in PAPERS.items()
-                for profile in PROFILES
-            ),
-        ],
-    }
+    call = command.of_reframe()
+    if not (call and call.run):
+        # The time in the path keeps the outputs of every run. A configuration cannot set ReFrame's
+        # own --timestamp.
+        folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
+        return results, folder, results / "listing.log"
+    folder = running.begin(results)
+    running.promise(partial(_promised, call, site_file, *found_on[site_file]))
+    return results, folder, folder / run_folder.LOG
 
 
 def _promised(  # noqa: PLR0913, PLR0917
@@ -301,7 +381,28 @@ def _promised(  # noqa: PLR0913, PLR0917
     suite = repository(site_file) / "reframe"
     said = plan.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
-    return promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)
+    state = promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)
+    if not cases:
+        there = frozenset().union(*site.partitions.values())
+        no = [word for word in PLACES if word not in there]
+        state["lacking"] = [
+            *left_out[site_file],
+            *([f"no partition has {' or '.join(no)}"] if no else []),
+            f"type assay check -C {site_file}: it says which words are missing",
+        ]
+    return state
+
+
+def _modes(*policy: str) -> list[dict[str, Any]]:
+    return [
+        _mode("smoke", "smoke", "--tag=smoke", *policy),
+        _mode("full", "full", *policy),
+        *(
+            _mode(f"{paper}-{profile}", profile, f"--tag={tag}", *policy)
+            for paper, tag in PAPERS.items()
+            for profile in PROFILES
+        ),
+    ]
 
 
 def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
@@ -310,43 +411,18 @@ def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
     return {"name": name, "options": [f"--setvar=profile={profile}", retries, *options]}
 
 
-def _only_asked_for(
-    systems: list[dict[str, Any]], environments: list[dict[str, Any]], site_file: Path
-) -> list[dict[str, Any]]:
-    """The environments, or only the one that ``ASSAY_STACK`` names.
-
-    The partitions lose the other environments, too. ReFrame's own option ``-p`` has no effect
-    together with ``--mode`` (4.10.4: the pattern is added to the default one, which matches all).
-    """
-    asked = os.environ.get("ASSAY_STACK")
-    if not asked:
-        return environments
-    names = [environment["name"] for environment in environments]
-    if asked not in names:
-        raise ConfigError(
-            f"{site_file}: no stack {asked!r} (STACK, ASSAY_STACK); there are {', '.join(names)}"
-        )
-    for system in systems:
-        for partition in system["partitions"]:
-            partition["environs"] = [name for name in partition["environs"] if name == asked]
-        # ReFrame cannot use a partition without any environment.
-        system["partitions"] = [p for p in system["partitions"] if p["environs"]]
-    return [environment for environment in environments if environment["name"] == asked]
-
-
-def _logging(log: Path) -> dict[str, Any]:
+def _reports(results: Path) -> dict[str, Any]:
     return {
+        "report_file": str(results / "reports" / "run-report-{sessionid}.json"),
+        "report_junit": str(results / "reports" / "junit.xml"),
+    }
+
+
+def _log_file(log: Path) -> dict[str, Any]:
+    return {
+        "type": "file",
+        "name": str(log),
         "level": "debug",
-        "handlers": [
-            {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"},
-            {
-                "type": "file",
-                "name": str(log),
-                "level": "debug",
-                "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
-                "append": False,
-            },
-        ],
-        # Records and ReFrame's store have every number.
-        "handlers_perflog": [],
+        "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
+        "append": False,
     }

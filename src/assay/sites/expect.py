@@ -29,7 +29,7 @@ CASES = """\
 """
 
 SITE = """\
-# What this site promises: docs/sites.md. `partitions` and `stacks` are of `assay expect --site
+# What this site promises: docs/sites.md. `partitions` and `stacks` are of `assay expect {option}
 # {site}`, but for a site that describes itself; review what changes.
 """
 
@@ -43,18 +43,20 @@ def command(args: argparse.Namespace) -> int:
     suite = sites.repository(args.folder / "any site" / "reframe.py") / "reframe"
     try:
         texts = {}
-        if args.site:
-            site_file = args.folder / args.site / "reframe.py"
+        if args.site or args.config:
+            site_file = args.config or args.folder / args.site / "reframe.py"
             if not site_file.is_file():
                 known = ", ".join(path.parent.name for path in listing.find(args.folder)) or "none"
-                raise PromiseError(f"no site {args.site!r}; known are {known}")
+                raise PromiseError(f"no site {args.site or site_file!r}; known are {known}")
             path = site_file.with_name(promise.FILE)
             if listing.found(site_file)[0].itself:
                 promise.load(path)  # a person wrote it
             else:
                 raw = files.read(path, dict[str, Any], PromiseError) if path.exists() else {}
                 texts[path] = of_site(site_file, raw)
-        if suite.parent != files.CARRIED:  # nobody changes the tests of a package
+        if (
+            suite.parent != files.CARRIED and not args.config
+        ):  # nobody changes those of a package
             texts[suite / promise.CASES] = CASES + "".join(f"{one}\n" for one in listed(suite))
     except (PromiseError, ReframeError, OSError) as error:
         print(f"assay expect: {error}", file=sys.stderr)
@@ -117,4 +119,6 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
     order = ("nothing_judged", "partitions", "stacks", "may_skip")
     shown = {key: said[key] for key in order if said.get(key)}
     text = yaml.safe_dump(shown, default_flow_style=None, sort_keys=False, width=96)
-    return SITE.format(site=site_file.parent.name) + text
+    beside = site_file.name != "reframe.py"
+    option, name = ("-C", site_file.name) if beside else ("--site", site_file.parent.name)
+    return SITE.format(option=option, site=name) + text

@@ -30,15 +30,25 @@ def check_switches(given: Iterable[command.Option]) -> None:
         )
 
 
-def check_system(site_file: Path, patterns: Sequence[str], asked: str | None) -> None:
+def check_call(site_file: Path, site: str, patterns: Sequence[str]) -> None:
+    """Refuse a call of ReFrame's command that loads a site, if there is one.
+
+    :param site_file: the file of the site.
+    :raises ConfigError: as :func:`check_switches` and :func:`check_system`.
+    """
+    if call := command.of_reframe():
+        check_switches(call.given)
+        check_system(site_file, site, patterns, call.system)
+
+
+def check_system(site_file: Path, site: str, patterns: Sequence[str], asked: str | None) -> None:
     """Refuse a system of another site, whether ``--system`` or the host's name selects it.
 
-    :param site_file: the site's ``reframe.py``.
+    :param site_file: the file of the site.
     :param patterns: its ``hostnames``. ReFrame matches them with the beginning of the host's name.
     :param asked: the value of ``--system`` or ``RFM_SYSTEM``; None if neither is given.
     :raises ConfigError: ReFrame would take another system.
     """
-    site = site_file.parent.name
     if asked is not None:
         if asked.partition(":")[0] != site:
             raise ConfigError(

@@ -40,7 +40,7 @@ def load(site_file: Path) -> tuple[dict[str, Any], References]:
 
 
 @contextlib.contextmanager
-def _leaving_no_results() -> Iterator[None]:
+def leaving_no_results() -> Iterator[None]:
     """Loading a site creates its results directory. Nothing is run here, so none is left."""
     kept = os.environ.get("ASSAY_RESULTS")
     with tempfile.TemporaryDirectory() as scratch:
@@ -60,7 +60,7 @@ def found(site_file: Path) -> tuple[Site, list[str]]:
     :raises reframe.core.exceptions.ReframeError: the configuration is not valid, or is not of
         Assay.
     """
-    with _leaving_no_results():
+    with leaving_no_results():
         load_config("<builtin>", str(site_file))
     if words := sites.found_on.get(site_file.resolve()):
         return words
@@ -103,10 +103,11 @@ def run(names: Sequence[str], folder: Path) -> int:
         return 2
     known = set(catalogue.WORDS)
     bad = 0
-    with _leaving_no_results():
+    with leaving_no_results():
         for name in names or found:
             try:
                 lines = describe(*load(found[name]), known)
+                lines += sites.left_out[found[name].resolve()]
             except (ReframeError, ReferencesError) as error:
                 bad += 1
                 lines = [f"REFUSED: {error}"]

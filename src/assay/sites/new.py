@@ -25,7 +25,7 @@ from assay.catalogue import PROGRAMS
 from assay.judge import Known, ReferencesError, hardware
 from assay.locks.lockfile import package
 from assay.node import provenance
-from assay.sites import describe, detect, expect, machine, written
+from assay.sites import adopt, describe, detect, expect, machine, written
 from assay.sites.describe import Gap, Place
 from assay.sites.written import Draft
 from assay.slurm import Partition, Pool
@@ -55,7 +55,7 @@ class NewSiteError(Exception):
 def run(args: argparse.Namespace) -> int:
     """Writes the folder, or with ``--dry-run`` prints it; returns the exit code."""
     try:
-        return _run(args)
+        return adopt.run(args) if args.theirs else _run(args)
     except (
         NewSiteError,
         ReferencesError,

@@ -21,6 +21,7 @@ import msgspec
 
 from assay import files
 from assay.prove.plan import Call
+from assay.reframe_compat.selection import PLACES
 from assay.store import bundle
 from assay.store.cases import Case
 from assay.store.sanitize import line, sequence
@@ -108,6 +109,30 @@ class Listed:
                 for stack in site.environs[partition]:
                     if _selected(self.stacks, site.stacks.get(stack, frozenset())):
                         yield partition, stack
+
+    def lacks(self, features: frozenset[str], programs: frozenset[str]) -> tuple[str, ...] | None:
+        """The fewest words that a place and its stack must also have to be selected.
+
+        None if no words help: the place is of another kind, or has a word that the case refuses.
+
+        :param features: words of the place.
+        :param programs: words of its stack.
+        """
+        found = [
+            tuple(sorted(lost | _lost(stack, programs)))
+            for place in self.systems
+            if not (lost := _lost(place, features)) & {*PLACES, "-"}
+            for stack in self.stacks
+            if "-" not in _lost(stack, programs)
+        ]
+        return min(found, key=len, default=None)
+
+
+def _lost(said: str, words: frozenset[str]) -> frozenset[str]:
+    """The words of an alternative that are missing, and ``-`` if one is there that must not be."""
+    refused = any(w[0] == "-" and w[1:] in words for w in said.split())
+    lost = {w[1:] for w in said.split() if w[0] == "+" and w[1:] not in words}
+    return frozenset(lost | ({"-"} if refused else set()))
 
 
 def _selected(alternatives: Iterable[str], words: frozenset[str]) -> bool:
@@ -304,9 +329,11 @@ def state(
     if not narrowed:
         faults += [f"{path.name}: {line}" for line in site.lacks(promise.site)]
         if not site.itself and [*promise.site.lacks(site)]:
+            own = path.with_name("reframe.py").exists()
+            option = f"--site {path.parent.name}" if own else "-C assay_settings.py"
             faults.append(
-                f"{path.name}: does not promise all words of reframe.py. Nobody would see that one "
-                f"of them is lost. Type assay expect --site {path.parent.name}, and review the file"
+                f"{path.name}: does not promise all words of the site. Nobody would see that one "
+                f"of them is lost. Type assay expect {option}, and review the file"
             )
         faults += differ
     return {

@@ -1,0 +1,133 @@
+"""``assay site new NAME --from FILE``: puts the suite beside a configuration of ReFrame.
+
+It reads that configuration only, and asks no machine. A line that begins with ``#?`` is what it
+cannot know.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from assay.catalogue import PROGRAMS
+from assay.locks.lockfile import package
+from assay.sites import foreign
+
+#: The files that are written, both beside FILE.
+SETTINGS, WORDS = "assay_settings.py", "assay.yaml"
+
+_SETTINGS = """\
+from assay import sites
+
+site_configuration = sites.beside({theirs}, "assay.yaml")
+"""
+
+_WORDS = """\
+# What Assay needs to know of {name}, beside {theirs}. Written from that alone. A line
+# with #? is what it cannot say. Correct the line and put it in place of the one above, or leave it.
+system: {name}
+places:
+{places}
+stacks:
+{stacks}
+"""
+
+#: Names in modules that bring an MPI: libraries, and toolchains that contain one.
+MPI = re.compile(
+    r"^(open-?mpi|ompi|hpcx|mpich|mvapich|impi|intel-?mpi|cray-mpich|foss|gompi|iimpi|intel|"
+    r"PrgEnv)(\W|$)",
+    re.IGNORECASE,
+)
+
+#: What shows that nodes have GPUs, in features and options of jobs.
+GPU = re.compile(r"gpu|cuda|rocm|nvidia", re.IGNORECASE)
+
+#: Beginning of the architecture of a GPU in ``devices`` -> the word of its vendor.
+VENDORS = {"sm_": "cuda", "cc": "cuda", "gfx": "rocm"}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the two files, or with ``--dry-run`` prints them; returns the exit code.
+
+    :raises ConfigError: the configuration cannot be loaded, or has no system of this name.
+    :raises OSError: a file cannot be written, or is there already.
+    """
+    theirs = [path.resolve() for path in args.theirs]
+    folder = theirs[0].parent
+    named = [os.path.relpath(path, folder) for path in theirs]
+    config = foreign.load(theirs)
+    system = foreign.named(config, args.name, str(theirs[0]))
+    said = repr(named[0]) if len(named) == 1 else repr(named)
+    texts = {
+        SETTINGS: _SETTINGS.format(theirs=said.replace("'", '"')),
+        WORDS: words(system, config["environments"], ", ".join(named)),
+    }
+    for name, text in texts.items():
+        if args.dry_run:
+            print(f"# --- {folder / name}\n{text}")
+            continue
+        with (folder / name).open("x", encoding="utf-8") as stream:
+            stream.write(text)
+        print(f"{folder / name}: written")
+    unknown = texts[WORDS].count("\n  #?")
+    print(
+        f"not known: {unknown} lines of {WORDS} that begin with #?\n"
+        f"next:\n  assay check -C {folder / SETTINGS}\n"
+        f"  reframe -C {folder / SETTINGS} --system={args.name} -c $(assay tests) -R -r"
+    )
+    return 0
+
+
+def words(system: Mapping[str, Any], environments: Iterable[Mapping[str, Any]], theirs: str) -> str:
+    """The text of ``assay.yaml`` for a system."""
+    partitions = system["partitions"]
+    # Beside others, a partition without a scheduler is a login node.
+    bases = [p for p in partitions if p["scheduler"] != "local"] or partitions
+    used = dict.fromkeys(name for base in bases for name in base["environs"])
+    defined = {each["name"]: each for each in environments}
+    return _WORDS.format(
+        name=system["name"],
+        theirs=theirs,
+        places="\n".join(line for base in bases for line in _places(base)),
+        stacks="\n".join(line for name in used for line in _stack(name, defined.get(name, {}))),
+    )
+
+
+def _places(base: Mapping[str, Any]) -> Iterator[str]:
+    name = base["name"]
+    features = ["intra-node", "posix", "cma"]
+    devices = [each for each in base.get("devices", ()) if each["type"] == "gpu"]
+    arch = " ".join(str(each.get("arch", "")) for each in devices)
+    vendor = next((word for start, word in VENDORS.items() if start in arch), "")
+    if vendor:
+        features += ["gpu", vendor]
+    yield f"  node-{name}: {{of: {name}, features: [{', '.join(features)}]}}"
+    hints = [name, *base.get("features", ()), *base.get("access", ()), *foreign.options(base)]
+    if not vendor and (devices or any(map(GPU.search, hints))):
+        number = "" if devices else ", set: {devices: [{type: gpu, num_devices: 4}]}"
+        also = ", ".join([*features, "gpu", "cuda"])
+        yield f"  #? node-{name}: {{of: {name}, features: [{also}]{number}}}"
+    yield (
+        f"  #? link-{name}: {{of: {name}, features: [inter-node, rc_mlx5], "
+        'extras: {network_device: "mlx5_0:1", nodes: 4}}'
+    )
+    if base["scheduler"] != "local" and not base.get("processor"):
+        yield (
+            "  #? in each, where Slurm does not say it: set: {processor: {num_cpus: 128, "
+            "num_cpus_per_core: 1}}, extras: {memory_bytes: 206158430208, memory_fraction: 0.8}"
+        )
+
+
+def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
+    modules = [m if isinstance(m, str) else m["name"] for m in environment.get("modules", ())]
+    parts = {part for module in modules for part in module.lower().split("/")}
+    found = ["mpi"] if any(map(MPI.match, [name, *modules])) else []
+    for word, program in PROGRAMS.items():
+        if not program.variant_of and {word, package(program.spack)} & parts:
+            found += [] if word == "mpi" else [word]
+    yield f"  {name}: {{features: [{', '.join(found)}]}}"
+    its = ", ".join(dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]))
+    yield f'  #? {name}: {{features: [{its}], extras: {{ucx_version: "1.15.0"}}}}'

@@ -77,7 +77,7 @@ class Pair(UcxMixin, Two):
 
 @rfm.simple_test
 class OnGpus(GpusOfNode, Two):
-    valid_systems = ["+gpu"]
+    valid_systems = ["+intra-node +gpu", "+inter-node +gpu"]
 
     @run_after("setup")
     def gpus(self):
@@ -170,11 +170,8 @@ PLACES = {
         ["-l select=1:mpiprocs=2:ncpus=2:ngpus=2"],
     ),
     "gpu-local": (gpus(scheduler="local", launcher="mpirun"), ["mpirun -np 2"]),
-    # ReFrame selects by the names of resources, too.
-    "no-feature": (
-        {"features": ["intra-node"], **resource("gpu", "--gres=gpu:{num}")},
-        ["?lacks: theirs:no-feature has no feature +gpu"],
-    ),
+    # ReFrame selects by the names of resources, too; the suite does not.
+    "no-feature": ({"features": ["intra-node"], **resource("gpu", "--gres=gpu:{num}")}, {}),
     "whole": (big(), {"Big": ["--exclusive", "--mem=0"], "Quick": ["--exclusive", "!--mem"]}),
     "shared": (
         big(access=["--oversubscribe", "--mem=10G"]),

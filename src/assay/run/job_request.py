@@ -18,7 +18,6 @@ from reframe.core.builtins import run_after, run_before
 from reframe.core.logging import getlogger
 from reframe.utility.typecheck import Duration
 
-from assay.reframe_compat import testcase
 from assay.run.case import CaseBase
 
 SLURM = ("slurm", "squeue")
@@ -124,18 +123,6 @@ class JobRequest(CaseBase):
     #: Profiles in which the time limit only ends what hangs, so that it may be shorter.
     _hurries: Collection[str] = ("smoke",)
 
-    @run_before("setup")
-    def _only_by_features(self) -> None:
-        # ReFrame also selects by the names of resources and extras.
-        partition, _ = testcase.place(self)
-        lacking = [
-            [word for word in said.split() if word[0] == "+" and word[1:] not in partition.features]
-            for said in self.valid_systems
-        ]
-        nearest = min(lacking, key=len, default=[])
-        why = f"{partition.fullname} has no feature {' '.join(nearest)}"
-        self.leave_out("lacks", nearest, why)
-
     @run_after("setup")
     def _only_where_ranks_can_be(self) -> None:
         launcher = self.current_partition.launcher_type
@@ -163,8 +150,8 @@ class JobRequest(CaseBase):
     def _ask(self) -> None:
         """Completes the request, or skips the case. Runs when everything else is known."""
         self._scheduler = str(self.job.scheduler.registered_name)
-        self._ranks = self.num_tasks or 1
-        self._nodes = -(-self._ranks // (self.num_tasks_per_node or self._ranks))
+        self._processes = self.num_tasks or 1
+        self._nodes = -(-self._processes // (self.num_tasks_per_node or self._processes))
         self._only_what_can_be_started()
         self._fit_the_time()
         if self._scheduler not in _NOTHING_TO_ASK:
@@ -185,7 +172,7 @@ class JobRequest(CaseBase):
         return dict(sorted(found.items(), key=lambda resource: resource[0] != "_rfm_gpu"))
 
     def _only_what_can_be_started(self) -> None:
-        if self._ranks == 1:
+        if self._processes == 1:
             return
         partition, scheduler = self.current_partition, self._scheduler
         why, said = "", " ".join(self._options())
@@ -195,7 +182,7 @@ class JobRequest(CaseBase):
             why = f"ReFrame asks {scheduler} for one slot"
         elif scheduler == "ssh" and self._nodes > 1:
             why = "a job by ssh has one node"
-        needed = f"{self._ranks} ranks on {self._nodes} nodes are needed"
+        needed = f"{self._processes} ranks on {self._nodes} nodes are needed"
         self.leave_out("not-here", why, f"{partition.fullname}: {why}, {needed}")
 
     def _fit_the_time(self) -> None:
@@ -247,7 +234,7 @@ class JobRequest(CaseBase):
         for option, before, name in _placeholders(options):
             number = wanted * self._nodes if _IN_ALL.match(option) else wanted
             if "per-task" in option:
-                number = max(1, wanted * self._nodes // self._ranks)
+                number = max(1, wanted * self._nodes // self._processes)
             if name in extras:
                 values[name] = extras[name]
             elif before.endswith("gres="):

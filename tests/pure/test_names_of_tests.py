@@ -1,0 +1,19 @@
+"""The classes that a test of the suite is made of share one object, so they share its names."""
+
+import ast
+from pathlib import Path
+
+from assay import run
+
+
+def test_no_class_hides_the_method_of_another_behind_a_value():
+    methods, values = set(), set()
+    for path in Path(run.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                inside = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+                methods |= {each.name for each in inside if not each.decorator_list}
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                if isinstance(node.value, ast.Name) and node.value.id == "self":
+                    values.add(node.attr)
+    assert not methods & values

@@ -390,7 +390,8 @@ def test_check_asks_in_one_line_for_what_nobody_says(site, tmp_path, capsys):
     assert said.count("processor") == 1
     assert "  node: add set: {devices: [{type: gpu, num_devices: 4}]}" in said
     assert "  link: add the extra network_device, without which cases of inter-node are" in said
-    assert "  node, link: add the extra ucx_version, without which cases of ucx are" in said
+    assert "  node, link: add the extra ucx_version, without which cases of mpi and ucx are" in said
+    assert "  node, link: add the extra memory_fraction, without which cases of hpl are" in said
 
 
 def test_check_of_a_configuration_without_words_is_red(site, tmp_path, capsys):
@@ -436,13 +437,30 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
     assert cli.main(["check", "-C", settings]) == 0
     assert "link-batch, stack foss" in capsys.readouterr().out
     assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 2
-    assert "assay_settings.py: File exists" in capsys.readouterr().err
+    assert "assay_settings.py: is there already; delete or rename it" in capsys.readouterr().err
+    (tmp_path / "assay_settings.py").unlink()
+    assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 2
+    assert "assay.yaml: is there already" in capsys.readouterr().err
+    assert not (tmp_path / "assay_settings.py").exists()
 
 
 def test_a_new_site_of_a_system_that_is_not_there(tmp_path, capsys):
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(THEIRS, sort_keys=False))
     assert cli.main(["site", "new", "ion", "--from", str(tmp_path / "settings.yaml")]) == 2
     assert "has no system 'ion'; did you mean 'aion'?" in capsys.readouterr().err
+
+
+def test_a_new_site_beside_refuses_what_it_would_not_use_or_cannot_find(tmp_path, capsys):
+    file = tmp_path / "settings.yaml"
+    command = ["site", "new", "aion", "--from", str(file)]
+    file.write_text(yaml.safe_dump(THEIRS))
+    assert cli.main([*command, "--module=foss"]) == 2
+    assert "--module: --from reads files only" in capsys.readouterr().err
+    file.write_text(yaml.safe_dump(changed(THEIRS, "environments/0/name", "cray")))
+    assert cli.main(command) == 2
+    said = "settings.yaml: no environment 'gnu'; name its file by a further --from"
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "assay.yaml").exists()
 
 
 def test_a_promise_is_written_beside_it(site, tmp_path, capsys):

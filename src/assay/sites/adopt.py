@@ -12,6 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from reframe.core.exceptions import ConfigError
+
+from assay import files
 from assay.catalogue import PROGRAMS
 from assay.locks.lockfile import package
 from assay.sites import foreign
@@ -52,14 +55,23 @@ VENDORS = {"sm_": "cuda", "cc": "cuda", "gfx": "rocm"}
 def run(args: argparse.Namespace) -> int:
     """Writes the two files, or with ``--dry-run`` prints them; returns the exit code.
 
-    :raises ConfigError: the configuration cannot be loaded, or has no system of this name.
-    :raises OSError: a file cannot be written, or is there already.
+    :raises ConfigError: the configuration cannot be loaded, has no system of this name, or a
+        file is there already.
+    :raises OSError: a file cannot be written.
     """
+    for option in ("partition", "access", "module"):
+        if getattr(args, option):
+            raise ConfigError(f"--{option}: --from reads files only; leave it out, edit {WORDS}")
     theirs = [path.resolve() for path in args.theirs]
     folder = theirs[0].parent
     named = [os.path.relpath(path, folder) for path in theirs]
     config = foreign.load(theirs)
     system = foreign.named(config, args.name, str(theirs[0]))
+    defined = {each["name"] for each in config["environments"]}
+    for name in (name for part in system["partitions"] for name in part["environs"]):
+        if name not in defined:
+            where = ", ".join(named)
+            raise ConfigError(f"{where}: no environment {name!r}; name its file by a further --from")
     said = repr(named[0]) if len(named) == 1 else repr(named)
     texts = {
         SETTINGS: _SETTINGS.format(theirs=said.replace("'", '"')),
@@ -68,9 +80,12 @@ def run(args: argparse.Namespace) -> int:
     for name, text in texts.items():
         if args.dry_run:
             print(f"# --- {folder / name}\n{text}")
-            continue
-        with (folder / name).open("x", encoding="utf-8") as stream:
-            stream.write(text)
+        elif (folder / name).exists():
+            raise ConfigError(f"{folder / name}: is there already; delete or rename it")
+    if args.dry_run:
+        return 0
+    for name, text in texts.items():
+        files.write(folder / name, text)
         print(f"{folder / name}: written")
     unknown = texts[WORDS].count("\n  #?")
     print(

@@ -22,12 +22,13 @@ from assay.store.promise import Listed, Site
 #: How many tests, and how many words that would select more, a line names.
 NAMED = 6
 
-#: Word of a place or of its stack -> the extra without which its cases are skipped.
+#: Extra -> words of a place or of its stack whose cases are skipped without it.
 NEEDED = {
-    "inter-node": "network_device",
-    "storage": "directory",
-    "hpl": "memory_bytes",
-    "ucx": "ucx_version",
+    "network_device": ("inter-node", "tcp"),
+    "directory": ("storage",),
+    "memory_bytes": ("hpl", "hpcc"),
+    "memory_fraction": ("hpl", "hpcc"),
+    "ucx_version": ("mpi", "ucx"),
 }
 
 
@@ -127,6 +128,8 @@ def _unknown(partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) 
         yield "set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}, with your numbers"
     if "gpu" in words and not partition.get("devices"):
         yield "set: {devices: [{type: gpu, num_devices: 4}]}, with your number"
-    for word, extra in NEEDED.items():
-        if word in words and extra not in extras:
-            yield f"the extra {extra}, without which cases of {word} are skipped"
+    for extra, of in NEEDED.items():
+        # A stack that states another MPI by the extra mpi has no cases over its UCX.
+        skipped = [word for word in of if word in words and not {extra, word} & extras]
+        if skipped:
+            yield f"the extra {extra}, without which cases of {' and '.join(skipped)} are skipped"

@@ -210,6 +210,7 @@ PLACES = {
         pair(extras={"account": "physics"}, **resource("account", "--account={account}")),
         ["--account=physics"],
     ),
+    "no-disk": (pair(**resource("filesystem", "--disk={fs}")), ["!--disk"]),
     "no-qos": (pair(**resource("qos", "--qos={qos}")), ["!--qos"]),
     "chosen": (pair(**resource("queue-of-nights", "--qos=night")), ["!--qos"]),
     "pbs": (link(scheduler="pbs", launcher="mpirun"), ["-l place=scatter:excl", "-np 2"]),
@@ -335,6 +336,7 @@ def test_a_site_that_says_it_itself_is_not_asked_twice(made):
 def test_what_may_be_missing_is_said_once(made):
     for line in (
         "theirs:no-qos: resources: qos stays empty: if the site asks for it, state qos as an extra",
+        "theirs:no-disk: resources: filesystem stays empty: if the site asks for it, state fs as",
         "theirs:lsf: nothing asks lsf for whole nodes",
     ):
         assert made[1].count(line) == 1

@@ -16,7 +16,7 @@ from reframe.core.exceptions import ConfigError
 from assay import cli, sites
 from assay.judge import LAUNCHES_IN_BUDGET
 from assay.prove.plan import Call
-from assay.sites import foreign, invocation
+from assay.sites import adopt, foreign, invocation
 from assay.store import promise
 
 SETTINGS = """\
@@ -442,6 +442,22 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
     assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 2
     assert "assay.yaml: is there already" in capsys.readouterr().err
     assert not (tmp_path / "assay_settings.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("partition", "modules", "said"),
+    [
+        ({}, ["PrgEnv-gnu", "cray-mpich/8.1"], "extras: {mpi: cray-mpich}"),
+        ({}, ["intel/2023", "openmpi/4.1"], 'extras: {ucx_version: "1.15.0"}'),
+        ({"features": ["gpu", "amd"]}, [], "gpu, rocm], set: {devices: [{type: gpu, num"),
+        ({"access": ["--gres=gpu:mi250:8"]}, [], "gpu, rocm]}"),
+        ({"access": ["--gres=gpu:a100:4"]}, [], "gpu, cuda]}"),
+    ],
+)
+def test_a_marked_line_follows_from_what_the_configuration_says(partition, modules, said):
+    base = {"name": "b", "scheduler": "slurm", "environs": ["e"], **partition}
+    text = adopt.words({"name": "s", "partitions": [base]}, [{"name": "e", "modules": modules}], "")
+    assert said in text
 
 
 def test_a_new_site_of_a_system_that_is_not_there(tmp_path, capsys):

@@ -42,7 +42,7 @@ _NUMBER = re.compile(
 )
 
 #: Names of resources without which a site may refuse a job, or charge somebody else.
-_ACCOUNT = re.compile(r"account|project|qos|queue|allocation")
+_ACCOUNT = re.compile(r"account|project|qos|queue|allocation|file_?system")
 
 #: Options of Slurm by which a site says how nodes are shared.
 _SHARING = re.compile(r"--exclusive|--oversubscribe|--share|(^| )-s( |$)")

@@ -38,15 +38,17 @@ stacks:
 {stacks}
 """
 
-#: Names in modules that bring an MPI: libraries, and toolchains that contain one.
+#: Names in modules that bring an MPI: libraries, and toolchains that contain one. Those of the
+#: first group are not of Open MPI.
 MPI = re.compile(
-    r"^(open-?mpi|ompi|hpcx|mpich|mvapich|impi|intel-?mpi|cray-mpich|foss|gompi|iimpi|intel|"
-    r"PrgEnv)(\W|$)",
+    r"^(?:(cray-mpich|PrgEnv|mpich|mvapich2?|impi|intel-?mpi|iimpi|intel)|"
+    r"open-?mpi|ompi|hpcx|foss|gompi)(\W|$)",
     re.IGNORECASE,
 )
 
-#: What shows that nodes have GPUs, in features and options of jobs.
+#: What shows that nodes have GPUs, in features and options of jobs, and that these are of AMD.
 GPU = re.compile(r"gpu|cuda|rocm|nvidia", re.IGNORECASE)
+AMD = re.compile(r"amd|rocm|gfx|\bmi\d", re.IGNORECASE)
 
 #: Beginning of the architecture of a GPU in ``devices`` -> the word of its vendor.
 VENDORS = {"sm_": "cuda", "cc": "cuda", "gfx": "rocm"}
@@ -122,8 +124,10 @@ def _places(base: Mapping[str, Any]) -> Iterator[str]:
     yield f"  node-{name}: {{of: {name}, features: [{', '.join(features)}]}}"
     hints = [name, *base.get("features", ()), *base.get("access", ()), *foreign.options(base)]
     if not vendor and (devices or any(map(GPU.search, hints))):
-        number = "" if devices else ", set: {devices: [{type: gpu, num_devices: 4}]}"
-        also = ", ".join([*features, "gpu", "cuda"])
+        known = devices or any(map(foreign.GPUS.search, hints))
+        number = "" if known else ", set: {devices: [{type: gpu, num_devices: 4}]}"
+        of = "rocm" if any(map(AMD.search, hints)) else "cuda"
+        also = ", ".join([*features, "gpu", of])
         yield f"  #? node-{name}: {{of: {name}, features: [{also}]{number}}}"
     yield (
         f"  #? link-{name}: {{of: {name}, features: [inter-node, rc_mlx5], "
@@ -139,10 +143,13 @@ def _places(base: Mapping[str, Any]) -> Iterator[str]:
 def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
     modules = [m if isinstance(m, str) else m["name"] for m in environment.get("modules", ())]
     parts = {part for module in modules for part in module.lower().split("/")}
-    found = ["mpi"] if any(map(MPI.match, [name, *modules])) else []
+    libraries = [library for each in (name, *modules) if (library := MPI.match(each))]
+    found = ["mpi"] if libraries else []
     for word, program in PROGRAMS.items():
         if not program.variant_of and {word, package(program.spack)} & parts:
             found += [] if word == "mpi" else [word]
     yield f"  {name}: {{features: [{', '.join(found)}]}}"
     its = ", ".join(dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]))
-    yield f'  #? {name}: {{features: [{its}], extras: {{ucx_version: "1.15.0"}}}}'
+    other = libraries and all(library[1] for library in libraries)
+    extra = f"mpi: {libraries[-1][1]}" if other else 'ucx_version: "1.15.0"'
+    yield f"  #? {name}: {{features: [{its}], extras: {{{extra}}}}}"

@@ -45,13 +45,16 @@ class StackHas(StrictCheck):
         find = shlex.quote(f"command -v {shlex.quote(name)}")
         self.prerun_cmds += [f"program=$({sh} -c {find})", 'echo "$program"']
         # A script or a static program has no libraries, and ldd says so with exit code 1.
-        look = shlex.quote('ldd "$(readlink -f "$0")" || test -x "$0"')
+        look = shlex.quote('test -z "$0" || ldd "$(readlink -f "$0")" || test -x "$0"')
         self.executable = f'{sh} -c {look} "$program"'
 
     def read(self):
         path, *libraries = self.stdout_text().splitlines() or [""]
         if not path:
-            raise ParseError(f"{self.name_of_program} is not on PATH, though the stack names it")
+            extra = catalogue.PROGRAMS[self.program].command_extra
+            mend = f"; the extra {extra} may name another" if extra else ""
+            name = self.name_of_program
+            raise ParseError(f"{name} is not on PATH, though the stack names it{mend}")
         lost = [line.split("=>")[0].strip() for line in libraries if "not found" in line]
         rows = tuple({"library": line.split()[0]} for line in libraries if line.split())
         return Parsed(

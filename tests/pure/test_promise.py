@@ -415,6 +415,5 @@ def test_a_folder_that_is_no_site_of_the_suite_may_promise_nothing(tmp_path: Pat
     state = promise.state(tmp_path / "site/promise.yaml", Site(), Call(), [], "full")
     assert state["faults"] == []
     (line,) = promise.narrowing(state)
-    assert (
-        line == f"there is no {tmp_path / 'site/promise.yaml'}: nothing says which cases must run"
-    )
+    said = "nothing says which cases must run; type assay expect -C FILE"
+    assert line == f"there is no {tmp_path / 'site/promise.yaml'}: {said}"

@@ -319,7 +319,7 @@ def state(
     }
     home = files.repository(path.parent)
     if not (path.exists() or home in path.parents):  # beside a configuration that a site has
-        why = f"there is no {path}: nothing says which cases must run"
+        why = f"there is no {path}: nothing says which cases must run; type assay expect -C FILE"
         return {**said, "faults": faults, "unpromised": why}
     try:
         promise, listed = load(path), cases(home / "reframe" / CASES)

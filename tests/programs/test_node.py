@@ -174,7 +174,7 @@ def test_a_test_that_nothing_is_said_of_is_red_before_it_runs(bench):
     run = run_reframe(bench.write(), bench.results, *arguments)
     assert run.returncode != 0
     assert (
-        "no reference for 'load_per_cpu' [1] of {system: bench, partition: here, environ: bare,"
+        "no reference for 'load_per_cpu' [1] of {partition: here, environ: bare,"
         in run.output
     )
 

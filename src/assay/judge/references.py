@@ -329,8 +329,8 @@ class References:
 
 
 def describe(case: Mapping[str, Scalar]) -> str:
-    """A test case in one line, as it would be written in a ``for`` block."""
-    return "{" + ", ".join(f"{key}: {value}" for key, value in case.items()) + "}"
+    """A test case in one line, as it would be written in a ``for`` block of a site."""
+    return "{" + ", ".join(f"{k}: {value}" for k, value in case.items() if k != "system") + "}"
 
 
 def _closest(

@@ -173,10 +173,7 @@ def test_a_test_that_nothing_is_said_of_is_red_before_it_runs(bench):
     arguments = ("-c", "reframe/node", "-R", "-n", "SuiteLoads", "--dry-run")
     run = run_reframe(bench.write(), bench.results, *arguments)
     assert run.returncode != 0
-    assert (
-        "no reference for 'load_per_cpu' [1] of {partition: here, environ: bare,"
-        in run.output
-    )
+    assert "no reference for 'load_per_cpu' [1] of {partition: here, environ: bare," in run.output
 
 
 # The sites that select every test between GPUs take 20 seconds.

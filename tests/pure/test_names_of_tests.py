@@ -14,6 +14,5 @@ def test_no_class_hides_the_method_of_another_behind_a_value():
                 inside = [each for each in node.body if isinstance(each, ast.FunctionDef)]
                 methods |= {each.name for each in inside if not each.decorator_list}
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                if isinstance(node.value, ast.Name) and node.value.id == "self":
-                    values.add(node.attr)
+                values |= {node.attr} if ast.unparse(node.value) == "self" else set()
     assert not methods & values

@@ -111,8 +111,6 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
     The words come from ``vocabulary.yaml``. Only the features of environments come from elsewhere:
     they are the programs of the catalogue (:mod:`assay.catalogue`).
-
-    :raises ConfigError: the file cannot be read or does not have that shape.
     """
     said = files.read(path, Vocabulary, ConfigError)
     return {
@@ -178,10 +176,8 @@ def configuration(  # noqa: PLR0913
     All sites share the run reports, and the JUnit report below
     :func:`results_directory`, and the modes (:data:`PROFILES`).
 
-    :param site_file: the site's ``__file__``.
     :param systems: the one system of the site, in the format of ReFrame's configuration reference.
         Its name is the name of the folder.
-    :param general: further options for ReFrame's section ``general``.
     :param one_at_a_time: the modes submit a case only after the case before it has ended, across
         all partitions. If all partitions share their nodes, the waiting time of a job then tells
         something about the nodes.
@@ -288,7 +284,6 @@ def _begin(
 
     Partitions lose the stacks that no test selects.
 
-    :param file: has the words.
     :param site_file: the file that ReFrame loads, if it is another one.
     :returns: the names of the stacks that remain.
     """

@@ -59,7 +59,6 @@ def run(args: argparse.Namespace) -> int:
 
     :raises ConfigError: the configuration cannot be loaded, has no system of this name, or a
         file is there already.
-    :raises OSError: a file cannot be written.
     """
     for option in ("partition", "access", "module"):
         if getattr(args, option):
@@ -73,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
     for name in (name for part in system["partitions"] for name in part["environs"]):
         if name not in defined:
             where = ", ".join(named)
-            raise ConfigError(f"{where}: no environment {name!r}; name its file by a further --from")
+            raise ConfigError(
+                f"{where}: no environment {name!r}; name its file by a further --from"
+            )
     said = repr(named[0]) if len(named) == 1 else repr(named)
     texts = {
         SETTINGS: _SETTINGS.format(theirs=said.replace("'", '"')),

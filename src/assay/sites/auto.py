@@ -43,7 +43,6 @@ LINKS = ("infiniband", "ethernet")
 def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
-    :param site_file: the site's ``__file__``.
     :raises ConfigError: a variable above names something that does not exist, there is no MPI at
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """

@@ -93,9 +93,7 @@ _PROBE = "\n".join(
 class Image:
     """An image and what it contains.
 
-    :ivar apptainer: the program that starts it.
     :ivar lock: label and hash of the lock, empty if the image names none.
-    :ivar programs: names of all programs on its PATH.
     :ivar said: output of the commands that ran inside the image, by the words of each command.
     :ivar verified: what showed that it is the image that is meant; "" for nothing.
     :ivar foreign: whether its lock is none of this checkout.
@@ -127,10 +125,7 @@ class Image:
 
 
 def apptainer(repository: Path) -> str:
-    """Path of Apptainer: on PATH, or as installed by the repository's ``ci/apptainer.sh``.
-
-    :raises ConfigError: there is no Apptainer.
-    """
+    """Path of Apptainer: on PATH, or as installed by the repository's ``ci/apptainer.sh``."""
     if found := shutil.which("apptainer"):
         return found
     script = repository / "ci/apptainer.sh"
@@ -145,8 +140,6 @@ def apptainer(repository: Path) -> str:
 def look(path: str | Path, repository: Path) -> Image:
     """Verifies an image, starts it once, and reads what it contains.
 
-    :param path: the image, a file (SIF).
-    :param repository: see :func:`apptainer`.
     :raises ConfigError: there is no Apptainer, there is no such file, the file is not an image
         that starts on this machine, or as :func:`assay.sites.verified.check`.
     """
@@ -176,11 +169,7 @@ def look(path: str | Path, repository: Path) -> Image:
 
 
 def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[str, Any]:
-    """The environment ``container``, or ``contained``; writes its wrappers below the results.
-
-    :param site_file: the site's ``__file__``.
-    :raises ConfigError: the results cannot be written.
-    """
+    """The environment ``container``, or ``contained``; writes its wrappers below the results."""
     there = image.programs.__contains__
     features, extras = detect.described(there, lambda *words: image.said.get(words, ""))
     linked = image.said.get(_LINKED, "")

@@ -23,6 +23,7 @@ from assay.catalogue import (
 from assay.judge import Hardware, Known
 from assay.node import provenance
 from assay.parse import nvidia_smi
+from assay.prove import mpi
 from assay.prove.accelerator import ACCELERATORS
 from assay.prove.transports import SWITCHED, TRANSPORTS
 from assay.sites import detect
@@ -74,12 +75,7 @@ _NO_MPI = "delete the folder, and name the module of an Open MPI by --module"
 
 @dataclass(frozen=True)
 class Gap:
-    """What could not be found out.
-
-    :ivar where: the part of the site.
-    :ivar what: what is not known, and why.
-    :ivar do: what to do, an imperative.
-    """
+    """What could not be found out."""
 
     where: str
     what: str
@@ -153,10 +149,7 @@ class Place:
 
 
 def questions(peer: str | None) -> str:
-    """What the probe of a node is asked, as its argument: :func:`assay.node.provenance.asked`.
-
-    :param peer: address of another node.
-    """
+    """What the probe of a node is asked, as its argument: :func:`assay.node.provenance.asked`."""
     names = [name for p in PROGRAMS.values() if p.detected for name in p.executables]
     names += [catalogue.btio(cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES]
     asked = (
@@ -168,10 +161,7 @@ def questions(peer: str | None) -> str:
 
 
 def answers(text: str) -> list[dict[str, Any]]:
-    """The answers of the nodes in the output of a job, in the order of the nodes' names.
-
-    :raises ValueError: a line of an answer is cut.
-    """
+    """The answers of the nodes in the output of a job, in the order of the nodes' names."""
     # srun passes a line on in pieces of 1 KiB, which mix with those of the other node. Its option
     # --label says whose piece it is.
     tasks: dict[str, str] = {}
@@ -188,7 +178,6 @@ def answers(text: str) -> list[dict[str, Any]]:
 def jobs(place: Place, said: Answers, access: Sequence[str], gaps: list[Gap]) -> dict[str, Any]:
     """What all partitions on the nodes of a place have in common.
 
-    :param access: further options of jobs.
     :param gaps: gets what could not be found out, here and below.
     """
     variables = [["SLURM_MPI_TYPE", "pmix"]]
@@ -348,8 +337,6 @@ def _stated(known: Known, name: str, rate: float, device: str) -> str:
     """The name of a link with a rate that a device states.
 
     If no link of this name has that rate, such as half of the lanes of HDR, it becomes known.
-
-    :param rate: [Gbit/s].
     """
     bandwidth = rate * 125
     entry = known["link"].get(name)
@@ -412,7 +399,6 @@ def gpus(
 ) -> list[dict[str, Any]]:
     """A partition for the GPUs of a node, and one for those of several nodes.
 
-    :param stack: the features of the stack.
     :param between: the partitions between nodes, the fastest link first.
     """
     vendor, listed = models(place.here)
@@ -476,10 +462,7 @@ def _unclear(
 
 
 def nvlinks(topology: str) -> int:
-    """The least number of NVLinks between two GPUs of a node; 0 if two have none.
-
-    :param topology: output of ``nvidia-smi topo -m``.
-    """
+    """The least number of NVLinks between two GPUs of a node; 0 if two have none."""
     ways = [re.fullmatch(r"NV(\d+)", way) for way in nvidia_smi.ways(topology)]
     return min((int(way[1]) if way else 0 for way in ways), default=0)
 
@@ -539,11 +522,7 @@ def storage(place: Place, seen: set[str], gaps: list[Gap]) -> list[dict[str, Any
 def stack(
     place: Place, modules: Sequence[str], osu_py: str | None, gaps: list[Gap]
 ) -> dict[str, Any]:
-    """The environment of the programs that are on PATH on a node.
-
-    :param modules: the modules that the stack loads.
-    :param osu_py: how the Python ports of OSU are started, None if there are none.
-    """
+    """The environment of the programs that are on PATH on a node."""
     said, programs = place.here["said"], place.here["programs"]
 
     def answer(*command: str) -> str:
@@ -554,10 +533,8 @@ def stack(
     if "mpi" not in features:
         gaps.append(Gap(f"stack {name}", f"no mpirun is on PATH of {place.host}", _NO_MPI))
     elif "openmpi_version" not in extras:
-        # Tests of a path are skipped by this word.
-        mpi = answer("mpirun", "--version")
-        other = "mpich" if "HYDRA" in mpi else "unknown"
-        extras["mpi"] = "intel-mpi" if "Intel(R) MPI" in mpi else other
+        other = mpi.of_run((), answer("mpirun", "--version"))
+        extras["mpi"] = other.word if other else "unknown"  # tests of a path are skipped by it
         what = f"{programs['mpirun']} is not of Open MPI: tests of a path are skipped"
         gaps.append(Gap(f"stack {name}", what, _NO_MPI))
     if missing := [word for word in EXPECTED if word not in features]:

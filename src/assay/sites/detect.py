@@ -58,8 +58,6 @@ def built(
 
     A program of another class, such as one that is left of an older build, hides no kind: the class
     counts that most kinds have, and the kinds that have it.
-
-    :param name: of the program of a kind and a class.
     """
     of_class = {c: [kind for kind in kinds if has(name(kind, c))] for c in BTIO_CLASSES}
     found = max(of_class.values(), key=len)
@@ -88,10 +86,7 @@ def output(*command: str) -> str:
 
 
 def version(extra: str, said: Callable[..., str] = output) -> str | None:
-    """The version for an extra of a stack, None if the program does not print a version.
-
-    :param said: gives the output of a command; by default, of the command on PATH.
-    """
+    """The version for an extra of a stack, None if the program does not print a version."""
     asked = catalogue.VERSIONS[extra]
     match = re.search(asked.pattern, said(*asked.command))
     return match[1] if match else None
@@ -100,11 +95,7 @@ def version(extra: str, said: Callable[..., str] = output) -> str | None:
 def described(
     has: Callable[[str], object] = shutil.which, said: Callable[..., str] = output
 ) -> tuple[list[str], dict[str, Any]]:
-    """Features and extras of a stack that has the programs for which `has` says so.
-
-    :param has: see :func:`programs`.
-    :param said: see :func:`version`.
-    """
+    """Features and extras of a stack that has the programs for which `has` says so."""
     found = programs(has)
     features = list(found)
     extras: dict[str, Any] = {}
@@ -181,10 +172,7 @@ def transports(listing: str) -> list[str]:
 
 
 def release(said: str | None = None) -> str:
-    """The distribution and its release, such as ``debian 12``, or ``an unknown distribution``.
-
-    :param said: the text to read; by default, that of ``/etc/os-release``.
-    """
+    """The distribution and its release, such as ``debian 12``, or ``an unknown distribution``."""
     text = provenance.read("/etc/os-release") if said is None else said
     words = dict(re.findall(r"^(ID|VERSION_ID)=['\"]?([^'\"\n]*)", text or "", re.MULTILINE))
     named = f"{words.get('ID', '')} {words.get('VERSION_ID', '')}".strip()
@@ -196,8 +184,6 @@ def clock_hz(said: Mapping[str, str | None] | None = None) -> float | None:
 
     The kernel's ``cpu MHz`` is normally the current clock. In a virtual machine it is the nominal
     clock, because a virtual machine knows no other clock. It is therefore used only there.
-
-    :param said: what :func:`assay.node.provenance.clock` found; by default, on this machine.
     """
     said = said or provenance.clock()
     info, base = said["cpuinfo"] or "", said["base_frequency"]
@@ -216,7 +202,5 @@ def pml(ports: Mapping[str, object]) -> dict[str, str]:
     Without an adapter named ``mlx*`` Open MPI gives pml ucx a lower priority than ob1
     (opal/mca/common/ucx/common_ucx.c of 4.1.4 and 5.0.10). With another adapter the choice depends
     on the stack, and the extra stays away.
-
-    :param ports: of InfiniBand and RoCE, as :mod:`assay.node.provenance` finds them.
     """
     return {} if ports else {"pml": "ob1"}

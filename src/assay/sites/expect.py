@@ -71,11 +71,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def listed(suite: Path) -> list[Listed]:
-    """The cases of a suite.
-
-    :param suite: the folder of its tests.
-    :raises PromiseError: a file does not import, or a test cannot be made.
-    """
+    """The cases of a suite."""
     found = {}
     with temp_runtime("<builtin>", "generic"):
         for path in sorted(suite.rglob("*.py")):
@@ -102,8 +98,6 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
     """The content of the file of a site that does not describe itself.
 
     :param raw: the present content. What a person writes in it is kept.
-    :raises PromiseError: the present content is not valid.
-    :raises ReframeError: the site is refused.
     """
     site, _ = listing.found(site_file)
     partitions = {

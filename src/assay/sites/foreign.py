@@ -62,9 +62,7 @@ class Joined:
     """A configuration with places beside its partitions.
 
     :ivar whole: all sections, the system of the places first.
-    :ivar places: the partitions that are added to it.
     :ivar stacks: the environments of the places; one name may have several definitions.
-    :ivar log: the handlers of its log.
     """
 
     whole: dict[str, Any]
@@ -78,8 +76,6 @@ def load(paths: Sequence[Path]) -> Any:
 
     A file may change ``sys.path``. ReFrame would then remove another entry than its own, so what
     the files add comes last.
-
-    :raises ConfigError: ReFrame cannot load it.
     """
     before = list(sys.path)
     try:
@@ -108,10 +104,7 @@ def sections(config: Any) -> dict[str, Any]:
 
 
 def named(config: Any, name: str, where: str) -> dict[str, Any]:
-    """The system of a name.
-
-    :raises ConfigError: there is none.
-    """
+    """The system of a name."""
     known: dict[str, dict[str, Any]] = {system["name"]: system for system in config["systems"]}
     if name not in known:
         raise ConfigError(f"{where}: has no system {name!r}; {files.nearest(name, known)}")
@@ -121,7 +114,6 @@ def named(config: Any, name: str, where: str) -> dict[str, Any]:
 def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) -> Joined:
     """The configuration of some files with the places and stacks of ``assay.yaml``.
 
-    :param file: ``assay.yaml``, for messages.
     :param known: the extras of a place that are words of Assay. A base may use such a name in
         another meaning, so a place has them only from ``assay.yaml``.
     :raises ConfigError: a file cannot be loaded, or names what is not there.

@@ -19,10 +19,7 @@ from assay.reframe_compat import command
 
 
 def check_switches(given: Iterable[command.Option]) -> None:
-    """Refuse options that switch checks off: the run would end green without a verdict.
-
-    :raises ConfigError: there is such an option.
-    """
+    """Refuse options that switch checks off: the run would end green without a verdict."""
     if off := [option.flag for option in given if option.dest in plan.OFF]:
         raise ConfigError(
             f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "
@@ -31,11 +28,7 @@ def check_switches(given: Iterable[command.Option]) -> None:
 
 
 def check_call(site_file: Path, site: str, patterns: Sequence[str]) -> None:
-    """Refuse a call of ReFrame's command that loads a site, if there is one.
-
-    :param site_file: the file of the site.
-    :raises ConfigError: as :func:`check_switches` and :func:`check_system`.
-    """
+    """Refuse a call of ReFrame's command that loads a site, if there is one."""
     if call := command.of_reframe():
         check_switches(call.given)
         check_system(site_file, site, patterns, call.system)
@@ -44,10 +37,8 @@ def check_call(site_file: Path, site: str, patterns: Sequence[str]) -> None:
 def check_system(site_file: Path, site: str, patterns: Sequence[str], asked: str | None) -> None:
     """Refuse a system of another site, whether ``--system`` or the host's name selects it.
 
-    :param site_file: the file of the site.
     :param patterns: its ``hostnames``. ReFrame matches them with the beginning of the host's name.
     :param asked: the value of ``--system`` or ``RFM_SYSTEM``; None if neither is given.
-    :raises ConfigError: ReFrame would take another system.
     """
     if asked is not None:
         if asked.partition(":")[0] != site:

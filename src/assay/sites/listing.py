@@ -15,6 +15,7 @@ from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import catalogue, sites
 from assay.judge import References, ReferencesError
+from assay.sites import foreign
 from assay.store.promise import Site
 
 
@@ -24,19 +25,11 @@ def find(folder: Path) -> list[Path]:
 
 
 def load(site_file: Path) -> tuple[dict[str, Any], References]:
-    """Configuration and references of one site.
-
-    :raises reframe.core.exceptions.ReframeError: the configuration is not valid.
-    :raises assay.judge.ReferencesError: the references are not valid.
-    """
-    site = load_config("<builtin>", str(site_file))
-    site.validate()
-    configuration = {
-        # Every configuration extends ReFrame's builtin example. Keep only the parts of the site.
-        "systems": [s for s in site["systems"] if s["name"] == site_file.parent.name],
-        "environments": [e for e in site["environments"] if e.get("features")],
-    }
-    return configuration, References.load(site_file.with_name("references.yaml"))
+    """Configuration and references of one site."""
+    site = foreign.sections(foreign.load([site_file]))
+    # No test selects a stack without features.
+    site["environments"] = [e for e in site["environments"] if e.get("features")]
+    return site, References.load(site_file.with_name("references.yaml"))
 
 
 @contextlib.contextmanager

@@ -34,10 +34,7 @@ OFTEN = {"poll_rate_max": 20, "poll_rate_min": 5}
 
 
 def distribution(site_file: str | Path) -> dict[str, Any]:
-    """The stack ``system``: the programs that the distribution installed, with a feature for each.
-
-    :param site_file: the ``__file__`` of a site, to find the checkout's own Python ports of OSU.
-    """
+    """The stack ``system``: the programs that the distribution installed, with a feature for each."""
     features, extras = detect.described()
     extras["provenance"] = "packages of the distribution"
     if command := osu_py(sites.repository(site_file)):
@@ -60,7 +57,6 @@ def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str
     The Spack stack is that of the site ``debian12`` (`make spack SITE=debian12`). Programs that it
     lacks and that need no MPI are added from the distribution.
 
-    :param site_file: the site's ``__file__``.
     :param instead: what a user can do who has no Open MPI.
     :raises ConfigError: mpirun is not there, or is of another MPI; or as
         :func:`assay.sites.stacks.spack`.
@@ -100,9 +96,6 @@ def configuration(
 
     Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``.
 
-    :param site_file: the site's ``__file__``.
-    :param descr: what the site is, in a line.
-    :param stack: its only environment.
     :param release: the only distribution that machines of the site have, such as ``debian 12``.
     :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
     """
@@ -138,10 +131,7 @@ def system(
 
 
 def found(any_stack: bool = True) -> tuple[str, ...]:
-    """The probes of this machine that failed, one line each.
-
-    :param any_stack: whether the programs of the stack were looked for, too.
-    """
+    """The probes of this machine that failed, one line each."""
     lost = detect.not_on_path() if any_stack else {}
     return (*detect.ucx_problems(), *lost.values())
 
@@ -180,10 +170,7 @@ def file_systems(site_file: str | Path, *features: str) -> list[dict[str, Any]]:
 
 
 def storage(site_file: str | Path, name: str, directory: Path, *features: str) -> dict[str, Any]:
-    """A partition for the file system of a directory.
-
-    :raises ConfigError: the directory cannot be made.
-    """
+    """A partition for the file system of a directory."""
 
     def make() -> str:
         directory.mkdir(parents=True, exist_ok=True)

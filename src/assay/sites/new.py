@@ -113,10 +113,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuses a command that cannot lead to a site.
-
-    :raises NewSiteError: the name or an option is wrong, the folder exists, or there is no suite.
-    """
+    """Refuses a command that cannot lead to a site."""
     target = args.folder / args.name
     if not NAME.fullmatch(args.name):
         raise NewSiteError(
@@ -145,10 +142,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def answers() -> slurm.Answers:
-    """What Slurm answers on this machine.
-
-    :raises NewSiteError: it does not answer.
-    """
+    """What Slurm answers on this machine."""
     said = detect.slurm()
     for silence in provenance.hung.values():
         raise NewSiteError(f"{silence}: Slurm does not answer; ask its administrator")
@@ -167,9 +161,6 @@ def chosen(
     """The partitions of Slurm that become partitions of the site, the default one first.
 
     Without a wish, a partition is left out if others have all its nodes already.
-
-    :param gaps: gets what is left out.
-    :raises NewSiteError: a wanted partition does not exist, or no node takes jobs.
     """
     known = {partition.name: partition for partition in partitions}
     for name in wanted:
@@ -202,10 +193,7 @@ def chosen(
 
 
 def _modules(wanted: Sequence[str]) -> tuple[str, list[str]]:
-    """The module system, and the modules that may bring MPI or programs.
-
-    :raises NewSiteError: a wanted module is not available.
-    """
+    """The module system, and the modules that may bring MPI or programs."""
     said = detect.output(*MODULES) if shutil.which(MODULES[0]) else ""
     names, system = available(said), module_system(said)
     if wanted and system == "nomod":
@@ -218,10 +206,7 @@ def _modules(wanted: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def module_system(said: str) -> str:
-    """The name that ReFrame gives to the module system; ``nomod`` if there is none.
-
-    :param said: what :data:`MODULES` prints.
-    """
+    """The name that ReFrame gives to the module system; ``nomod`` if there is none."""
     if re.search(r"^Modules based on Lua: Version", said, re.MULTILINE):
         return "lmod"
     if release := re.search(r"Modules Release (\d+)", said):
@@ -249,11 +234,7 @@ def useful(names: Sequence[str]) -> list[str]:
 
 
 def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> list[str]:
-    """The command that asks two nodes of a partition what they have.
-
-    :param loaded: modules that it loads.
-    :param wait: how long it waits for the nodes [s].
-    """
+    """The command that asks two nodes of a partition what they have."""
     count = min(len(pool.up), 2)
     asked = describe.questions(pool.up[-1].address)
     script = ["python3", "-B", provenance.__file__, "--questions", asked]
@@ -270,10 +251,7 @@ def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> 
 
 
 def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[Gap]) -> list[Place]:
-    """What the nodes of each partition have.
-
-    :raises NewSiteError: no node answers, or not those of a partition that was named.
-    """
+    """What the nodes of each partition have."""
     found = []
     for pool in pools:
         name = pool.partition.name
@@ -331,13 +309,7 @@ def draft(  # noqa: PLR0913, PLR0917
     modules: Sequence[str] = (),
     osu_py: str | None = None,
 ) -> Draft:
-    """The site for some places. The partitions of the first one have names without a prefix.
-
-    :param known: the known hardware, :func:`assay.judge.hardware`.
-    :param access: further options of jobs.
-    :param modules: the modules that the stack loads.
-    :param osu_py: how the Python ports of OSU are started, None if there are none.
-    """
+    """The site for some places. The partitions of the first one have names without a prefix."""
     known = {**known, "link": dict(known["link"])}
     before = {*known["link"]}
     first, together = places[0], any(place.together for place in places)

@@ -41,7 +41,6 @@ def spack(
     If the view is not installed, or was installed from another lock, its jobs end at once with a
     line that says so.
 
-    :param site_file: the site's ``__file__``.
     :param lock: its ``spack.lock``, which has its seal beside it; or the folder of a view that any
         Spack installed.
     :param view: the view of the environment whose programs are meant.

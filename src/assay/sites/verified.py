@@ -30,7 +30,6 @@ Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 def check(path: Path, sha256: str, apptainer: str, run: Run) -> str:
     """What verified an image, in words; "" if nothing says which image is meant.
 
-    :param sha256: its digest, as it was read just now.
     :raises ConfigError: something that says which image is meant does not hold or cannot be read.
     """
     held = []

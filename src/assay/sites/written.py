@@ -28,7 +28,6 @@ class Head:
     """What a site is called, and where it came from.
 
     :ivar hostnames: regular expressions for the beginning of the names of its login nodes.
-    :ivar modules_system: as ReFrame names it.
     :ivar date: day of the answers, ``2026-11-23``.
     :ivar asked: the nodes that answered.
     """
@@ -44,13 +43,10 @@ class Head:
 class Draft:
     """A site that is not written yet.
 
-    :ivar stack: the one environment.
-    :ivar together: the nodes are parts of one machine.
     :ivar known: the known hardware, :func:`assay.judge.hardware`, and the links of the site.
     :ivar common: partition of Slurm -> what all partitions on its nodes have in common.
     :ivar partitions: partition of Slurm -> partitions in the format of ReFrame.
     :ivar links: links with the rate that a device states, for ``hardware.yaml`` of the site.
-    :ivar gaps: what could not be found out.
     """
 
     stack: dict[str, Any]
@@ -289,8 +285,6 @@ def published(folder: Path, name: str) -> Iterator[Path]:
     It lies beside the folder of all sites, so a rename publishes it. The files that all sites share
     are linked beside it. It is removed if an exception ends the block.
 
-    :param folder: of all sites, ``site-config``.
-    :param name: of the site.
     :raises OSError: it cannot be made, something is in its place, or it cannot be renamed.
     """
     parent = Path(tempfile.mkdtemp(prefix=".site-new-", dir=folder.resolve().parent))

@@ -30,7 +30,7 @@ def test_a_host_of_another_name_is_refused_in_one_line(monkeypatch):
         invocation.check_system(FILE, FILE.parent.name, ["login[0-9]+", "gpu"], None)
     assert str(error.value) == (
         f"{FILE}: the host 'laptop' is not of the site 'myuni' (its hostnames are login[0-9]+, "
-        "gpu); say --system=myuni if it is, or put its name into hostnames of that file"
+        "gpu); say --system=myuni if it is, or put its name into the hostnames of its system"
     )
 
 

@@ -58,7 +58,7 @@ def check_system(site_file: Path, site: str, patterns: Sequence[str], asked: str
     raise ConfigError(
         f"{site_file}: the host {host!r} is not of the site {site!r} (its hostnames are "
         f"{', '.join(patterns) or 'none'}); say --system={site} if it is, or put its name into "
-        "hostnames of that file"
+        "the hostnames of its system"
     )
 
 

@@ -34,7 +34,7 @@ OFTEN = {"poll_rate_max": 20, "poll_rate_min": 5}
 
 
 def distribution(site_file: str | Path) -> dict[str, Any]:
-    """The stack ``system``: the programs that the distribution installed, with a feature for each."""
+    """The stack ``system``: the programs that the distribution installed, each a feature."""
     features, extras = detect.described()
     extras["provenance"] = "packages of the distribution"
     if command := osu_py(sites.repository(site_file)):

@@ -448,6 +448,7 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
     ("partition", "modules", "said"),
     [
         ({}, ["PrgEnv-gnu", "cray-mpich/8.1"], "extras: {mpi: cray-mpich}"),
+        ({}, ["PrgEnv-gnu"], "extras: {mpi: cray-mpich}"),
         ({}, ["intel/2023", "openmpi/4.1"], 'extras: {ucx_version: "1.15.0"}'),
         ({"features": ["gpu", "amd"]}, [], "gpu, rocm], set: {devices: [{type: gpu, num"),
         ({"access": ["--gres=gpu:mi250:8"]}, [], "gpu, rocm]}"),

@@ -152,5 +152,6 @@ def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {name}: {{features: [{', '.join(found)}]}}"
     its = ", ".join(dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]))
     other = libraries and all(library[1] for library in libraries)
-    extra = f"mpi: {libraries[-1][1]}" if other else 'ucx_version: "1.15.0"'
+    word = libraries[-1][1].replace("PrgEnv", "cray-mpich") if other else ""
+    extra = f"mpi: {word}" if other else 'ucx_version: "1.15.0"'
     yield f"  #? {name}: {{features: [{its}], extras: {{{extra}}}}}"

@@ -18,7 +18,7 @@ from typing import Any
 
 import assay.node
 from assay.parse.ucx_log import UcxLog
-from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SYSTEM, Doubt, Machine, Note
+from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SEARCH, SYSTEM, Doubt, Machine, Note
 
 #: The script, the files that it leaves of each rank, and the file that it leaves of the job.
 WITNESS = Path(assay.node.__file__).with_name("witness.sh")
@@ -40,8 +40,8 @@ STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_", "MPICH_", "MPIR_", "I_MPI_", "MV2_")
 #: Variables that name files of settings.
 NAMING_FILES = ("UCX_CONFIG_DIR", "OMPI_MCA_mca_base_param_files")
 
-#: Functions by which a shell loads modules.
-MODULES = ("module", "ml")
+#: Functions by which a shell loads modules; Spack exports its own.
+MODULES = {"module", "ml", "spack"}
 
 #: Libraries that the dynamic linker loads into each program (ld.so(8)).
 PRELOADED = "/etc/ld.so.preload"
@@ -284,6 +284,8 @@ def partly(ranks: Sequence[Steering], machine: Machine) -> list[str]:
     """The variables of the machine that reached some ranks only, one line each."""
     found: list[str] = []
     for name, value in machine.variables.items():
+        if name in SEARCH or name.startswith(PRINTED):
+            continue  # the loaded libraries tell, or it changes nothing
         without = sorted({rank.host for rank in ranks if name not in rank.variables})
         if without and any(name in rank.variables for rank in ranks):
             said = f"{name}={value} of the site did not reach the ranks on {', '.join(without)}"
@@ -293,10 +295,13 @@ def partly(ranks: Sequence[Steering], machine: Machine) -> list[str]:
     return found
 
 
-def hidden(node: Node, script: str) -> list[str]:
-    """Functions and aliases of the shell that hide a program of the job script, one line each.
+def hidden(node: Node, script: str, given: Mapping[str, str]) -> list[str]:
+    """Functions and aliases of a person that hide a program of the job script, one line each.
+
+    What a command of the site defines in the job, as Spack does, is the machine's.
 
     :param script: the text of the job script.
+    :param given: the environment of the process that submitted the job.
     """
     words = set(re.findall(r"[\w.+-]+", script))
     own = set(re.findall(r"^\s*([\w.+-]+)\s*\(\)", script, re.MULTILINE))
@@ -307,7 +312,7 @@ def hidden(node: Node, script: str) -> list[str]:
             f"of this name: unset {'BASH_ENV, which is ' + by if by else 'it where it is exported'}"
         )
         for name in node.functions
-        if name in words - own and name not in MODULES
+        if name in words - own - MODULES and (by or f"BASH_FUNC_{name}%%" in given)
     ]
 
 

@@ -163,14 +163,19 @@ class Believed(CaseBase):
         script = text(Path(str(self.job.script_filename)))
         return [
             *steering.unasked(steering.of_job(node.job), asked, machine),
-            *steering.hidden(node, script),
+            *steering.hidden(node, script, os.environ),
             *self._calibrated_otherwise(plan.digest(owned)),
         ]
 
     def _calibrated_otherwise(self, now: str) -> list[str]:
-        """A doubt if the references of the case were measured under other settings."""
-        before = site_references().calibrated_under(self._keys())
-        if before in ("", now) or self.purpose == "calibration":
+        """A doubt if the references are lost, or were measured under other settings."""
+        references = site_references()
+        before = references.calibrated_under(self._keys())
+        if self.purpose == "calibration":
+            return []
+        if not references.path.exists():  # without its bounds, less is judged
+            return [plan.Doubt(f"there is no {references.path}: write it")]
+        if before in ("", now):
             return []
         return [
             plan.Doubt(

@@ -125,10 +125,7 @@ def unfit(
     if not gpu.state:
         return []
     counted = _counted(reading)
-    return [
-        *_unfit(gpu, reading, wanted, features),
-        *counters.problems(counted, counted, health),
-    ]
+    return [*_unfit(gpu, reading, wanted, features), *counters.problems(counted, counted, health)]
 
 
 def problems(

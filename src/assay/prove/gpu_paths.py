@@ -208,11 +208,7 @@ def of_collective(benchmark: str, ranks: int) -> Sent:
 
 
 def prove(
-    way: Way,
-    log: UcxLog,
-    sent: Sent,
-    ucx_version: str,
-    processes: int | None = None,
+    way: Way, log: UcxLog, sent: Sent, ucx_version: str, processes: int | None = None
 ) -> Proof:
     """Whether a run used the paths that its configuration allows, as far as UCX reports them.
 

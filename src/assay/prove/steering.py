@@ -206,10 +206,7 @@ def without_computing(process: Steering) -> Steering:
 
 
 def machine(
-    node: Node,
-    extras: Mapping[str, Any],
-    asked: Mapping[str, str],
-    given: Mapping[str, str],
+    node: Node, extras: Mapping[str, Any], asked: Mapping[str, str], given: Mapping[str, str]
 ) -> Machine:
     """What belongs to the machine, on the node of a job.
 

@@ -76,10 +76,7 @@ class CaseBase(rfm.RegressionTestPlugin):
         return steering.foreign(libraries, node.programs, filter(None, own), directories)
 
     def _close_record(
-        self,
-        verdict: Verdict | None,
-        problems: list[str],
-        against: Sequence[str] | None = None,
+        self, verdict: Verdict | None, problems: list[str], against: Sequence[str] | None = None
     ) -> None:
         """Writes the record; `against` are the lines that `problems` was put together from."""
         self._record.update(

@@ -68,12 +68,9 @@ class AllNodesCheck(StrictCheck):
     def _one_process_on_each_node(self) -> None:
         partition = self.current_partition
         wanted = partition.extras.get("nodes", int(self.least_nodes == 1))
-        self.leave_out(
-            "too-small",
-            wanted < self.least_nodes,
-            f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
-            f"{self.identity()['test']} takes {self.least_nodes} or more",
-        )
+        why = f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
+        why += f"{self.identity()['test']} takes {self.least_nodes} or more"
+        self.leave_out("too-small", wanted < self.least_nodes, why)
         # A node that is out of service fails the test. The other nodes are measured all the same.
         self.num_tasks, why = node_state.in_service(partition.scheduler, self.job, wanted)
         self._absent = why if self.num_tasks < wanted else []
@@ -196,9 +193,9 @@ class SweepCheck(AllNodesCheck):
         return [
             *self._failed,
             *(
-                f"no second look: {entry['no_second_look']}"
-                for entry in log.entries
-                if "no_second_look" in entry
+                f"no second look: {e['no_second_look']}"
+                for e in log.entries
+                if "no_second_look" in e
             ),
             *self.sweep.unlike(self._turns),
             *self.few(parsed),

@@ -161,12 +161,8 @@ class StorageMixin(rfm.RegressionTestPlugin):
     def not_in_memory(self, seconds: int) -> None:
         """Skips the case on a file system in memory, which writing for `seconds` s would fill."""
         partition = self.current_partition
-        stated = partition.extras.get("file_system")
-        self.leave_out(
-            "not-here",
-            stated in MEMORY,
-            f"{partition.fullname} is in memory, which {seconds} s of writing would fill",
-        )
+        why = f"{partition.fullname} is in memory, which {seconds} s of writing would fill"
+        self.leave_out("not-here", partition.extras.get("file_system") in MEMORY, why)
 
     @run_before("run")
     def _look_at_the_file_system(self) -> None:

@@ -154,11 +154,8 @@ def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[s
     chosen, place, gpu = _of(way), way.place, way.gpu
     version = _known(gpu, ucx_version)
     variables = {
-        "UCX_TLS": _list(way),
-        "UCX_LOG_LEVEL": "info",
-        **transports.tables(version),
-        **gpu.log,
-    }
+        "UCX_TLS": _list(way), "UCX_LOG_LEVEL": "info", **transports.tables(version), **gpu.log,
+    }  # fmt: skip
     if way.has_rdma:
         # Elsewhere no part of UCX would read this variable.
         variables[RDMA] = _rdma(chosen)

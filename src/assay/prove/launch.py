@@ -109,17 +109,10 @@ def parse(text: str) -> Launch:
     start, begin, end, *since_boot = (float(time) for time in match.group(2, 3, 4, 7, 8, 9, 10))
     zone = 3600.0 * int(match[5][:3]) + 60.0 * int(match[5][0] + match[5][3:])
     return Launch(
-        rc=int(match[1]),
-        start=start,
-        begin=begin,
-        end=end,
-        host=match[6],
-        up=(since_boot[0], since_boot[1]),
-        down=(since_boot[2], since_boot[3]),
-        zone=zone,
-        nonce=match[11],
-        others=busy.between(before, behind),
-    )
+        rc=int(match[1]), start=start, begin=begin, end=end, host=match[6],
+        up=(since_boot[0], since_boot[1]), down=(since_boot[2], since_boot[3]), zone=zone,
+        nonce=match[11], others=busy.between(before, behind),
+    )  # fmt: skip
 
 
 #: Two clocks of a node may differ by this much: absolute [s], and as a share of the time.

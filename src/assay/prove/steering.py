@@ -152,15 +152,9 @@ def rank(text: str) -> Steering:
             variables[name] = value
     nothing: frozenset[int] = frozenset()
     return Steering(
-        head[1],
-        head[2],
-        lists.get("Cpus", nothing),
-        lists.get("Mems", nothing),
-        variables,
-        tuple(files),
-        policy,
-        place,
-    )
+        head[1], head[2], lists.get("Cpus", nothing), lists.get("Mems", nothing), variables,
+        tuple(files), policy, place,
+    )  # fmt: skip
 
 
 def node(text: str) -> Node:

@@ -41,12 +41,9 @@ class CaseBase(rfm.RegressionTestPlugin):
     def _keys(self) -> dict[str, Any]:
         """The keys by which the site's references are looked up."""
         return {
-            "system": self.current_system.name,
-            "partition": self.current_partition.name,
-            "environ": self.current_environ.name,
-            "profile": self.profile,
-            **self.identity(),
-        }
+            "system": self.current_system.name, "partition": self.current_partition.name,
+            "environ": self.current_environ.name, "profile": self.profile, **self.identity(),
+        }  # fmt: skip
 
     def _requested_variables(self) -> dict[str, str]:
         """The environment variables that partition, stack and test set for a launch."""

@@ -167,13 +167,10 @@ class SweepCheck(AllNodesCheck):
     def plan(self) -> Mapping[str, Any]:
         log = assay.node.meeting.LOG_FILE
         return {
-            "command": ["sh", "-c", self.command()],
-            "limit": self.limit,
-            "width": self.width,
-            "turns": self.turns,
-            "turns_again": type(self).turns,
+            "command": ["sh", "-c", self.command()], "limit": self.limit, "width": self.width,
+            "turns": self.turns, "turns_again": type(self).turns,
             "advice": advise.command(self.sweep.advice, log, str(self.tolerance)),
-        }
+        }  # fmt: skip
 
     def read(self) -> Parsed:
         log = self.coordinator_log()

@@ -24,7 +24,8 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     for name in ("vocabulary.yaml", "hardware.yaml"):
         shutil.copy(ROOT / "site-config" / name, site.parent)
     (site / "reframe.py").write_text(localised(blocks(SITE, "python")[0]))
-    (site / "references.yaml").write_text(blocks(SITE, "yaml")[0])
+    (references,) = [block for block in blocks(SITE, "yaml") if "\nreferences:" in f"\n{block}"]
+    (site / "references.yaml").write_text(references)
     run = run_reframe(
         site / "reframe.py", tmp_path / "results", "-c", "reframe", "-R", "-lC", RFM_COLORIZE="no"
     )
@@ -120,7 +121,7 @@ def test_no_file_but_those_of_the_document_knows_the_benchmark(word, names):
         for c in rows("file")
     ]
     text = (ROOT / BENCHMARK).read_text()
-    more = text[text.index("need one file more:") : text.index("This table lists the files")]
+    more = text[text.index("need one file more:") : text.index("Two benchmarks added")]
     form += [f"{re.escape(kind).replace('NAME', '.*')}.*" for kind in ticked(more) if "/" in kind]
     for file in lists[word]:
         assert any(re.fullmatch(pattern, file) for pattern in form), file

@@ -308,7 +308,7 @@ def test_the_tests_of_the_page_demand_evidence(  # noqa: PLR0913, PLR0917
     page = (ROOT / "docs/my-benchmark.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"^```python\n# mybench/mpi.py\n(.*?)^```$", page, re.M | re.S)
     torn = recorded.but(stdout=recorded.stdout.replace(lost, ""))
-    bench.partition(launcher="local", env_vars=asked)
+    bench.partition(launcher="replay", env_vars=asked)
     bench.replays(program, [word], {"good": recorded, "torn": torn})
     run = bench.run(path=bench.check("mpi", shown))
     assert run.case(test, "good").record.get("verdict") == "RECORDED", run.case(test, "good")

@@ -35,11 +35,11 @@ def test_a_system_that_was_said_runs_on_any_host(bench):
     assert "--system=generic is not of the site 'bench'" in complaint(run.output)
 
 
-@pytest.mark.parametrize("name", ["RFM_SYSTEM", "RFM_CONFIG_FILES", "RFM_USE_LOGIN_SHELL"])
+@pytest.mark.parametrize("name", ["RFM_SYSTEM", "RFM_USE_LOGIN_SHELL"])
 def test_a_variable_that_may_change_the_run_makes_it_partial(bench, name):
     """With RFM_SYSTEM=local:tmpfs, only 5 of 80 cases remained, and the run was green."""
     tests = bench.ready().check("own", f"{OWN}@rfm.simple_test\nclass One(Own):\n    pass\n")
-    value = {"RFM_SYSTEM": "bench:here", "RFM_CONFIG_FILES": "/tmp/x.py"}.get(name, "0")
+    value = {"RFM_SYSTEM": "bench:here"}.get(name, "0")
     run = bench.run(path=tests, **{name: value})
     assert run.returncode == 0, run.output
     (line,) = [line for line in run.output.splitlines() if line.startswith("PARTIAL")]

@@ -208,6 +208,7 @@ def test_the_plan_is_compared_with_the_promise_of_the_site(
 ) -> None:
     site = tmp_path / "site-config/local"
     site.mkdir(parents=True)
+    (tmp_path / "site-config/vocabulary.yaml").touch()
     (site / "promise.yaml").write_text("partitions: {scratch: {}, tmpfs: {}}")
     (tmp_path / "reframe").mkdir()
     (tmp_path / "reframe/cases.txt").write_text(

@@ -188,7 +188,7 @@ class Judge:
         peak = finite(mapping(entry.get("percent_of")).get("peak"))
         unit = line(entry.get("unit"))
         try:
-            expected = self._references.find(case.key, name, unit, peak)
+            expected = self._references.find(_keys(case), name, unit, peak)
         except ReferencesError as error:
             yield f"{name}: {error}"
             return
@@ -227,7 +227,7 @@ class Judge:
             ratios = dict(curves.ratios(parsed.rows, pattern, once, alone=self._alone))
             if column and not self._alone:
                 try:
-                    bounds = self._references.envelope(case.key, column, parsed.units[column])
+                    bounds = self._references.envelope(_keys(case), column, parsed.units[column])
                 except ReferencesError as error:
                     yield str(error)
                     return
@@ -237,6 +237,11 @@ class Judge:
         follows = judge_ratios(launches, curves.best(rows, pattern, once))
         if launches and follows.verdict is not Verdict.PASS:
             yield f"says {case.verdict.value}, {follows.verdict.value} follows: {follows.why}"
+
+
+def _keys(case: Case) -> dict[str, Any]:
+    """The keys by which the references of a case are looked up."""
+    return {"system": case.system, **case.key}
 
 
 def _ended(case: Case) -> Iterator[str]:

@@ -119,6 +119,8 @@ class Sites(dict[str, Site]):
         :raises StoreError: a file of it is wrong or missing.
         """
         try:
+            if not self.folder.is_dir():
+                raise StoreError(f"{self.folder / metrics.TOLERANCES}: no such folder")
             self[system] = Site(metrics.tolerances(self.folder / system, StoreError))
         except StoreError as error:
             raise StoreError(f"{error} (--folder names the folder of the sites)") from None

@@ -323,8 +323,8 @@ class References:
 
 
 def describe(case: Case) -> str:
-    """A test case in one line, as it would be written in a ``for`` block."""
-    return "{" + ", ".join(f"{key}: {value}" for key, value in case.items()) + "}"
+    """A test case in one line, as it would be written in a ``for`` block of a site."""
+    return "{" + ", ".join(f"{k}: {value}" for k, value in case.items() if k != "system") + "}"
 
 
 def _closest(

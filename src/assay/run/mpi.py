@@ -199,7 +199,7 @@ class MpiCheck(StrictCheck):
         problems = self._other_mpi()
         library, asked = self.mpi_library, self.num_tasks
         world = library.world(text(self.stderr))
-        ranks = self._ranks(problems)
+        ranks = self._ranks_seen(problems)
         reported = [host for host, _ in world.selected]
         hosts = Counter(reported if library.reports else (rank.host for rank in ranks))
         seen = world.ranks_seen if library.reports else len(ranks)
@@ -256,7 +256,7 @@ class MpiCheck(StrictCheck):
         self._no_path_without_reports()
         return []
 
-    def _ranks(self, problems: list[str]) -> list[steering.Steering]:
+    def _ranks_seen(self, problems: list[str]) -> list[steering.Steering]:
         """The ranks as their witnesses saw them start; files that are torn are problems."""
         ranks = []
         for path in sorted(Path().glob(steering.RANKS)):

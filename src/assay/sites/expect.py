@@ -54,9 +54,7 @@ def command(args: argparse.Namespace) -> int:
             else:
                 raw = files.read(path, dict[str, Any], PromiseError) if path.exists() else {}
                 texts[path] = of_site(site_file, raw)
-        if (
-            suite.parent != files.CARRIED and not args.config
-        ):  # nobody changes those of a package
+        if suite.parent != files.CARRIED and not args.config:  # nobody changes those of a package
             texts[suite / promise.CASES] = CASES + "".join(f"{one}\n" for one in listed(suite))
     except (PromiseError, ReframeError, OSError) as error:
         print(f"assay expect: {error}", file=sys.stderr)

@@ -158,8 +158,7 @@ class Case:
     @property
     def key(self) -> dict[str, Any]:
         """What references of the case are looked up by, from its record."""
-        names = ("system", "partition", "environ", "profile", "test")
-        places = {key: self.record.get(key) for key in names}
+        places = {key: self.record.get(key) for key in ("partition", "environ", "profile", "test")}
         return {**places, **mapping(self.record.get("parameters"))}
 
     @property

@@ -133,10 +133,10 @@ def wrong_clock(launch: Launch, submitted: float, now: float) -> list[str]:
     if not launch.start <= launch.begin <= launch.end or not (
         launch.down[0] - launch.up[1] - slack <= took <= passed + slack
     ):
-        return [
+        said = (
             f"the clock of {launch.host} jumped or runs wrong: by the time of day the launch took "
-            f"{took:.1f} s, by the time since the boot {passed:.1f} s"
-        ]
+        )
+        return [f"{said}{took:.1f} s, by the time since the boot {passed:.1f} s"]
     if not submitted - NODES_APART <= launch.start <= launch.end <= now + NODES_APART:
         return [
             f"the clock of {launch.host} is wrong: it says that the launch ran from "
@@ -153,13 +153,11 @@ def out_of_time(launch: Launch, claimed: float, text: str, slack: float = 0.0) -
     :param text: the output; its dates must be from the time of the launch.
     :param slack: how far the dates may be off [s], for a program whose time zone is not known.
     """
-    took = launch.longest
+    took, another = launch.longest, "is it the output of another launch?"
     problems = []
     if claimed > took + SHORT + APART[1] * took:
-        problems.append(
-            f"the output accounts for {claimed:.1f} s, the launch took {took:.1f} s: is it the "
-            "output of another launch?"
-        )
+        accounts = f"the output accounts for {claimed:.1f} s"
+        problems.append(f"{accounts}, the launch took {took:.1f} s: {another}")
     for match in _DATE.finditer(text):
         try:
             said = datetime.strptime(" ".join(match[0].split()), "%a %b %d %H:%M:%S %Y")
@@ -167,10 +165,8 @@ def out_of_time(launch: Launch, claimed: float, text: str, slack: float = 0.0) -
             continue  # no date of a calendar
         date = said.replace(tzinfo=timezone.utc).timestamp() - launch.zone
         if not launch.start - LATE - slack <= date <= launch.end + LATE + slack:
-            problems.append(
-                f"the output is dated {_date(date)}, the launch ran from {_date(launch.start)} to "
-                f"{_date(launch.end)}: is it the output of another launch?"
-            )
+            ran = f"the launch ran from {_date(launch.start)} to {_date(launch.end)}"
+            problems.append(f"the output is dated {_date(date)}, {ran}: {another}")
             break
     return problems
 

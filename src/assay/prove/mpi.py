@@ -156,9 +156,8 @@ class OpenMpi(Mpi):
         """Evidence that not all ranks wrote with the requested library, one line each."""
         modules, processes = sorted({name for _, name in world.io}), {who for who, _ in world.io}
         if asked == "none":
-            return (
-                [f"MPI-IO by {', '.join(modules)}, where there was to be none"] if modules else []
-            )
+            by = ", ".join(modules)
+            return [f"MPI-IO by {by}, where there was to be none"] if modules else []
         if not modules:
             return [f"no process opened a file by MPI-IO: does this Open MPI have {asked}?"]
         if others := [name for name in modules if not name.startswith(asked)]:

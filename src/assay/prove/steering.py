@@ -280,9 +280,8 @@ def partly(ranks: Sequence[Steering], machine: Machine) -> list[str]:
         without = sorted({rank.host for rank in ranks if name not in rank.variables})
         if without and any(name in rank.variables for rank in ranks):
             said = f"{name}={value} of the site did not reach the ranks on {', '.join(without)}"
-            found.append(
-                Doubt(f"{said}: put it into the stack's env_vars, or let the launcher pass it")
-            )
+            mend = "put it into the stack's env_vars, or let the launcher pass it"
+            found.append(Doubt(f"{said}: {mend}"))
     return found
 
 
@@ -424,11 +423,9 @@ def crowded(ranks: Sequence[Steering], cores: Mapping[int, frozenset[int]]) -> l
             inside = sum(other <= cpus for other in there)
             available = {min(cores.get(cpu, {cpu})) for cpu in cpus}
             if inside > len(available):
-                problems.append(
-                    f"{inside} ranks on {host} share {len(available)} core "
-                    f"(processors {_named(cpus)}): "
-                    "is the launcher told to bind them, or the job given too few cores?"
-                )
+                said = f"{inside} ranks on {host} share {len(available)} core "
+                why = "is the launcher told to bind them, or the job given too few cores?"
+                problems.append(f"{said}(processors {_named(cpus)}): {why}")
                 break
     return problems
 

@@ -333,9 +333,7 @@ def _wrong_lanes(log: UcxLog, carried: ucx_log.Carried, chosen: Transport) -> li
     for size, lanes in carried.by_size.items():
         for lane in lanes:
             took.setdefault(lane, []).append(size)
-    wrong = {
-        lane: f"{lane} carried messages of {min(at)}..{max(at)} B" for lane, at in took.items()
-    }
+    wrong = {n: f"{n} carried messages of {min(at)}..{max(at)} B" for n, at in took.items()}
     tables = log.peer_tables("tagged message") + log.peer_tables("rendezvous data")
     rows = [row for table in tables for row in table.rows if row.count != 0]
     for row in sorted(rows, key=lambda row: row.first):
@@ -377,8 +375,7 @@ def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transp
 
 def _of(transport: str) -> Transport:
     if transport not in TRANSPORTS:
-        known = ", ".join(TRANSPORTS)
-        raise ValueError(f"unknown transport {transport!r}: one of {known}")
+        raise ValueError(f"unknown transport {transport!r}: one of {', '.join(TRANSPORTS)}")
     return TRANSPORTS[transport]
 
 

@@ -55,6 +55,9 @@ _TIMES = {
 }
 _TIME = re.compile(r"(?:walltime|h_rt)=([\d:]+)")
 
+#: Options of mpirun that say how many ranks there are.
+_NUMBERED = re.compile(r" -{1,2}(n|np|c|N|ppn|perhost|npernode|nperhost|map-by)[ =]?\S*\d")
+
 #: Lines that were said in this process.
 _said: set[str] = set()
 
@@ -154,7 +157,7 @@ class JobRequest(CaseBase):
         if "None" in words:  # of a site whose tests all state the cores of a rank
             self.num_cpus_per_task = self.num_cpus_per_task or 1
         # Without a number, mpiexec may start one rank.
-        if starter(self) == "mpirun" and not re.search(r"\d", words.partition(" ")[2]):
+        if starter(self) == "mpirun" and not _NUMBERED.search(words):
             launcher.options = ["-n", str(self.num_tasks), *launcher.options]
 
     def _ask(self) -> None:

@@ -307,11 +307,8 @@ class MpiCheck(StrictCheck):
                 "is the launcher of another MPI, or was its environment lost?"
             )
         elif world.ranks_seen != asked:
-            problems.append(
-                f"the world has {world.ranks_seen} ranks, {asked} were asked for"
-                if world.ranks_seen
-                else mpi.OPEN_MPI.silence
-            )
+            few = f"the world has {world.ranks_seen} ranks, {asked} were asked for"
+            problems.append(few if world.ranks_seen else mpi.OPEN_MPI.silence)
         else:
             problems += self._on_wrong_hosts([host for host, _ in world.selected])
         variables = self._requested_variables()
@@ -368,9 +365,8 @@ class MpiCheck(StrictCheck):
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
         crossing = links.prove(files, self._layout, needed)
         device = self.partition_extra("network_device")
-        link = self._record["proof"]["link"] = {
-            "device": device, "needed": needed, "moved": crossing.moved
-        }  # fmt: skip
+        link = {"device": device, "needed": needed, "moved": crossing.moved}
+        self._record["proof"]["link"] = link
         if crossing.unavailable:
             link["unavailable"] = list(crossing.unavailable)
         if "," in device:

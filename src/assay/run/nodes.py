@@ -68,9 +68,9 @@ class AllNodesCheck(StrictCheck):
     def _one_process_on_each_node(self) -> None:
         partition = self.current_partition
         wanted = partition.extras.get("nodes", int(self.least_nodes == 1))
-        why = f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
-        why += f"{self.identity()['test']} takes {self.least_nodes} or more"
-        self.leave_out("too-small", wanted < self.least_nodes, why)
+        there = f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
+        there += f"{self.identity()['test']} takes {self.least_nodes} or more"
+        self.leave_out("too-small", wanted < self.least_nodes, there)
         # A node that is out of service fails the test. The other nodes are measured all the same.
         self.num_tasks, why = node_state.in_service(partition.scheduler, self.job, wanted)
         self._absent = why if self.num_tasks < wanted else []

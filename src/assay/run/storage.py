@@ -113,11 +113,9 @@ def in_another_mode(
             if file["written"] == written:
                 looks[file[flag]] += file["looks"]
         if looks[not wanted] > looks[wanted]:
-            problems.append(
-                f"the files were open for {'writing' if written else 'reading'} "
-                f"with{'out' * wanted} {flag.upper()} in "
-                f"{looks[not wanted]} of {sum(looks.values())} looks"
-            )
+            how = f"for {'writing' if written else 'reading'} with{'out' * wanted} {flag.upper()}"
+            share = f"{looks[not wanted]} of {sum(looks.values())} looks"
+            problems.append(f"the files were open {how} in {share}")
     return problems
 
 
@@ -199,10 +197,9 @@ class StorageMixin(rfm.RegressionTestPlugin):
         kind = said.get("type")
         directory = found["file_system"]["directory"]
         if kind != stated and (stated or kind in MEMORY):
-            problems.append(
-                f"{directory} is {kind} (mounted at {said.get('mount')}); the site says "
-                f"{stated or 'nothing of a file system in memory'}"
-            )
+            other = stated or "nothing of a file system in memory"
+            there = f"{directory} is {kind} (mounted at {said.get('mount')})"
+            problems.append(f"{there}; the site says {other}")
         try:
             files = json.loads(Path(WRITTEN).read_text(encoding="utf-8"))
             said["files"] = ours = [file for file in files if file["inside"]]

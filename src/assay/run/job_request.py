@@ -189,7 +189,7 @@ class JobRequest(CaseBase):
             return
         partition, scheduler = self.current_partition, self._scheduler
         why, said = "", " ".join(self._options())
-        if self.parallel and starter(self) == "local":
+        if self.parallel and partition.launcher_type.registered_name == "local":
             why = "the launcher local starts one process"
         elif scheduler == "flux" or (scheduler == "sge" and "-pe " not in said):
             why = f"ReFrame asks {scheduler} for one slot"

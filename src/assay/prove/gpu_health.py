@@ -266,10 +266,9 @@ def far(reading: Reading, taken: Iterable[Taken]) -> list[str]:
         each = reading.named(one.uuid)
         near = steering.numbers(each.cpus) if each else frozenset()
         if each and near and one.cpus and not near & one.cpus:
-            problems.append(
-                f"rank {one.rank} of {one.host} runs on processors {_list(one.cpus)}, far from "
-                f"{each}, which is near {each.cpus}: bind the ranks by their GPUs"
-            )
+            there = f"rank {one.rank} of {one.host} runs on processors {_list(one.cpus)}"
+            said = f"{there}, far from {each}, which is near {each.cpus}"
+            problems.append(f"{said}: bind the ranks by their GPUs")
     return problems
 
 

@@ -138,11 +138,9 @@ def wrong_clock(launch: Launch, submitted: float, now: float) -> list[str]:
         )
         return [f"{said}{took:.1f} s, by the time since the boot {passed:.1f} s"]
     if not submitted - NODES_APART <= launch.start <= launch.end <= now + NODES_APART:
-        return [
-            f"the clock of {launch.host} is wrong: it says that the launch ran from "
-            f"{_date(launch.start)} to {_date(launch.end)}, it was submitted at "
-            f"{_date(submitted)} and had ended at {_date(now)}"
-        ]
+        ran = f"the launch ran from {_date(launch.start)} to {_date(launch.end)}"
+        known = f"it was submitted at {_date(submitted)} and had ended at {_date(now)}"
+        return [f"the clock of {launch.host} is wrong: it says that {ran}, {known}"]
     return []
 
 

@@ -209,10 +209,8 @@ def _grown(readings: Sequence[Reading], direction: str) -> int:
         for when in ("before", "after")
     )
     if max(after) < max(before) or min(after) < min(before):
-        raise ValueError(
-            f"it had {direction} {max(before)} B before and {max(after)} B after: the counter was "
-            "reset, or wrapped"
-        )
+        said = f"it had {direction} {max(before)} B before and {max(after)} B after"
+        raise ValueError(f"{said}: the counter was reset, or wrapped")
     return int(max(after) - min(before))
 
 

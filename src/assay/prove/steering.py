@@ -397,15 +397,13 @@ def of_other_launcher(ranks: Sequence[Steering], mpi: str) -> list[str]:
     """
     places = {name for rank in ranks for name in rank.place}
     if any(name.startswith("OMPI_") for name in places):
-        return [
+        said = (
             f"the launcher of Open MPI started the ranks, which use {mpi}: each is then a world of "
-            "its own; put the launcher of their MPI first on PATH"
-        ]
+        )
+        return [f"{said}its own; put the launcher of their MPI first on PATH"]
     if ranks and not places:
-        return [
-            f"no launcher gave the ranks of {mpi} a place in a world (PMI_RANK, PMIX_RANK): is an "
-            "option of the launcher missing, such as --mpi of srun?"
-        ]
+        said = f"no launcher gave the ranks of {mpi} a place in a world (PMI_RANK, PMIX_RANK)"
+        return [f"{said}: is an option of the launcher missing, such as --mpi of srun?"]
     return []
 
 

@@ -307,10 +307,8 @@ def _unreachable(log: UcxLog) -> list[str]:
     said = (log.env.get(process, {}).get(GID_INDEX) for process in log.processes)
     asked = sorted({index for index in said if index is not None})
     by = f"GID {', '.join(asked)}" if asked else "the GID that UCX chose"
-    return [
-        f"no packet reached the peer by {by}: the extra gid_index of the partition names the GID "
-        f"({GID_INDEX})"
-    ]
+    mend = f"the extra gid_index of the partition names the GID ({GID_INDEX})"
+    return [f"no packet reached the peer by {by}: {mend}"]
 
 
 def _missing_processes(log: UcxLog, started: int | None) -> list[str]:

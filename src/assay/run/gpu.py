@@ -161,10 +161,8 @@ class GpuMixin(GpusOfNode, UcxMixin):
         proof = self._record.setdefault("proof", {})
         proof["gpus"] = [taken.words() for taken in self._taken]
         proof["state"] = gpu_health.record(before, after)
-        return [
-            *problems, *gpu_health.far(before, here),
-            *gpu_health.others(gpu, ucx.said(Path()), self._taken),
-        ]  # fmt: skip
+        others = gpu_health.others(gpu, ucx.said(Path()), self._taken)
+        return [*problems, *gpu_health.far(before, here), *others]
 
     def _causes(self) -> list[str]:
         """Adds faults of the GPUs before, during and after the launch."""

@@ -248,10 +248,8 @@ class MpiCheck(StrictCheck):
         if seen is None or seen.reports == stated.reports:
             return []
         if "mpi" in extras or "openmpi_version" in extras:
-            return [
-                f"the MPI {seen.word} ran, the stack {self.current_environ.name} states "
-                f"{stated.word}: is the module of another MPI loaded?"
-            ]
+            said = f"the stack {self.current_environ.name} states {stated.word}"
+            return [f"the MPI {seen.word} ran, {said}: is the module of another MPI loaded?"]
         self._mpi_seen = seen
         self._no_path_without_reports()
         return []
@@ -292,20 +290,16 @@ class MpiCheck(StrictCheck):
         if sorted(there.values()) == [self._layout.per_node] * self._layout.nodes:
             return []
         said = ", ".join(f"{number} on {host}" for host, number in sorted(there.items()))
-        return [
-            f"the ranks are on the wrong hosts: {said}; {self._layout.per_node} on "
-            f"each of {self._layout.nodes} nodes were asked for"
-        ]
+        asked = f"{self._layout.per_node} on each of {self._layout.nodes} nodes were asked for"
+        return [f"the ranks are on the wrong hosts: {said}; {asked}"]
 
     def world_problems(self, world: openmpi.OpenMpi) -> list[str]:
         """Problems of the world that a launch came up as, one line each."""
         asked = self.num_tasks
         problems = list(world.aborts)
         if world.worlds > 1:
-            problems.append(
-                f"{world.worlds} worlds came up instead of one of {asked} ranks: "
-                "is the launcher of another MPI, or was its environment lost?"
-            )
+            why = "is the launcher of another MPI, or was its environment lost?"
+            problems.append(f"{world.worlds} worlds came up instead of one of {asked} ranks: {why}")
         elif world.ranks_seen != asked:
             few = f"the world has {world.ranks_seen} ranks, {asked} were asked for"
             problems.append(few if world.ranks_seen else mpi.OPEN_MPI.silence)

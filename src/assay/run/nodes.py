@@ -187,20 +187,14 @@ class SweepCheck(AllNodesCheck):
         log = self._coordinator_log
         heard = {turn.node for turn in self._turns}
         heard |= {n for line in self._failed if isinstance(line, Against) for n in line.nodes}
+        silent = (name for name in log.hosts.values() if name not in heard)
+        unlooked = (e["no_second_look"] for e in log.entries if "no_second_look" in e)
         return [
             *self._failed,
-            *(
-                f"no second look: {e['no_second_look']}"
-                for e in log.entries
-                if "no_second_look" in e
-            ),
+            *(f"no second look: {why}" for why in unlooked),
             *self.sweep.unlike(self._turns),
             *self.few(parsed),
-            *(
-                Against(f"{name} measured nothing", [name], How.FAILED)
-                for name in log.hosts.values()
-                if name not in heard
-            ),
+            *(Against(f"{name} measured nothing", [name], How.FAILED) for name in silent),
             *problems,
         ]
 

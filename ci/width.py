@@ -90,7 +90,8 @@ def kinds_of_rules(root: Path) -> set[str]:
     names = {path.name for each in folders for path in each.rglob("*.yaml")}
     for path in library.rglob("*.py"):
         names |= set(re.findall(r'"(\w[\w-]*\.yaml)"', path.read_text()))
-    names = {name for name in names if not name.endswith(".seal.yaml")} - OF_SPACK
+    # assay.yaml describes a site, as its reframe.py does.
+    names = {name for name in names if not name.endswith(".seal.yaml")} - OF_SPACK - {"assay.yaml"}
     # Of the settings of Spack, every file is below a folder of that name.
     names -= {
         path.name for path in (root / "site-config").rglob("*.yaml") if "spack" in str(path.parent)

@@ -160,6 +160,7 @@ def test_without_references_all_is_recorded_with_that_reason(site: Path, report:
     said = json.loads(record.read_text())
     assert said["verdict"] == "RECORDED"
     assert said["metrics"]["rate"]["why"].startswith(f"there is no {site / 'references.yaml'}")
+    assert said["doubts"] == [f"there is no {site / 'references.yaml'}: write it"]
     code, lines = report()
     assert (code, lines[-2][:16]) == (0, "verdict: PARTIAL")
 

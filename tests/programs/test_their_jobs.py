@@ -32,7 +32,7 @@ class Theirs(getlauncher("mpirun")):
 @register_launcher("bare")
 class Bare(JobLauncher):
     def command(self, job):
-        return ["numactl", "-l", "/opt/mpi/bin/mpiexec"]
+        return ["numactl", "-l", "/opt/mpi/bin/mpiexec", "--mca", "oob_tcp_if_include", "eth0"]
 
 
 @register_launcher("own")
@@ -241,7 +241,7 @@ PLACES = {
     "squeue": (link(scheduler="squeue", launcher="alps"), ["--exclusive", "aprun -n 2 -N 1"]),
     "intel": (link(launcher="mpirun-intelmpi"), ["mpirun -np 2 -x UCX_TLS"]),
     "theirs": (link(launcher="theirs"), ["/opt/site/start -np 2 -pe=1 -x UCX_TLS"]),
-    "bare": (link(launcher="bare"), ["/opt/mpi/bin/mpiexec -n 2 -x UCX_TLS"]),
+    "bare": (link(launcher="bare"), ["mpiexec --mca oob_tcp_if_include eth0 -n 2 -x UCX_TLS"]),
     "own": (pair(launcher="own"), ['/opt/site/start "$assay_stage"', "export UCX_TLS=tcp"]),
     "own-link": (
         link(launcher="own"),

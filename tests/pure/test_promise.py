@@ -16,7 +16,7 @@ from assay.show import summary
 from assay.store import promise
 from assay.store.cases import Case, Metric, Session
 from assay.store.promise import Listed, PromiseError, Site
-from assay.store.session import named
+from assay.store.session import named, unlisted
 
 PROMISE = """\
 nothing_judged: red
@@ -229,6 +229,12 @@ def test_a_case_without_its_word_and_one_that_follows_may_be_skipped_everywhere(
     follows = case("OsuGpuRelation", why="skipped due to skipped dependencies")
     none = case("UcxPerftest", why="no-case: UCX sends small messages over posix")
     assert promise.unlisted({}, [follows, none]) == ([], [])
+
+
+def test_without_a_promise_what_the_site_does_not_describe_is_named() -> None:
+    state = {"unpromised": "there is no promise.yaml", "faults": []}
+    skipped = [case("Osu", why=f"{kind}: no word") for kind in ("undescribed", "not-here")]
+    assert unlisted(state, skipped) == ([], ["1 skipped: undescribed: no word"])
 
 
 def test_what_the_site_does_not_describe_may_not_be_skipped_by_any_site() -> None:

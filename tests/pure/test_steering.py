@@ -198,6 +198,15 @@ def test_a_variable_of_the_machine_that_only_some_nodes_have_is_a_doubt():
     assert steering.partly([here, here], machine) == steering.partly([there], machine) == []
 
 
+@pytest.mark.parametrize("name", ["LD_LIBRARY_PATH", "UCX_LOG_LEVEL", "LD_BIND_NOW"])
+def test_what_the_loaded_libraries_tell_or_only_prints_may_stay_on_one_node(name):
+    """A daemon that ssh starts on the second node has no modules, and a program has an RPATH."""
+    here, there = (replace(steering.rank(RANK), host=host) for host in ("node1", "node2"))
+    here = replace(here, variables={name: "/apps"})
+    there = replace(there, variables={})
+    assert steering.partly([here, there], Machine((), {name: "/apps"})) == []
+
+
 def test_of_the_search_path_only_what_the_modules_added_is_the_machines():
     job = steering.node("rank vm - c0ffee\nLD_LIBRARY_PATH=/apps/ucx/lib:/home/user/lib\n")
     machine = steering.machine(job, {}, {}, {"LD_LIBRARY_PATH": "/home/user/lib"})
@@ -301,18 +310,22 @@ def test_the_hash_of_the_settings_of_a_machine_changes_with_a_value_and_not_with
 def test_a_function_that_hides_a_program_of_the_job_is_a_doubt():
     text = "rank vm - c0ffee\n{}function mpirun\nfunction module\nfunction which\n"
     script = "module load openmpi\nmpirun -np 2 ./program\n"
-    (said,) = steering.hidden(steering.node(text.format("BASH_ENV=/home/user/env\n")), script)
+    by_env = steering.node(text.format("BASH_ENV=/home/user/env\n"))
+    (said,) = steering.hidden(by_env, script, {})
     assert type(said) is Doubt
     assert said == (
         "the shell of the job has a function or an alias mpirun, which hides the program of this "
         "name: unset BASH_ENV, which is /home/user/env"
     )
-    (said,) = steering.hidden(steering.node(text.format("")), script)
+    exported = {"BASH_FUNC_mpirun%%": "() { true; }"}
+    (said,) = steering.hidden(steering.node(text.format("")), script, exported)
     assert said.endswith("unset it where it is exported")
-    assert steering.hidden(steering.node(text.format("")), "srun ./program") == []
+    assert steering.hidden(steering.node(text.format("")), "srun ./program", exported) == []
+    # A command of the site, such as Spack's set-up, may define functions.
+    assert steering.hidden(steering.node(text.format("")), script, {}) == []
     # A function that the job script defines itself is its own.
     own = f"mpirun() {{\n}}\n{script}"
-    assert steering.hidden(steering.node(text.format("")), own) == []
+    assert steering.hidden(steering.node(text.format("")), own, exported) == []
 
 
 def test_the_value_of_a_secret_is_compared_with_nothing():

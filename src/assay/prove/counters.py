@@ -259,10 +259,7 @@ def parse(text: str, root: str = "") -> Reading:
         raise ValueError("it does not begin with the time since the boot") from None
     if "end" not in parts:
         raise ValueError("it stops half-way")
-    values = {
-        **_of_files(parts["counters"], root),
-        **_of_protocols(parts.get("protocols", [])),
-    }
+    values = {**_of_files(parts["counters"], root), **_of_protocols(parts.get("protocols", []))}
     for line in filter(str.strip, parts["interrupts"]):
         name, _, rest = line.partition(":")
         values[name.strip()] = {"": sum(int(word) for word in rest.split() if word.isdigit())}

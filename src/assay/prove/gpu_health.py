@@ -125,10 +125,7 @@ def unfit(
     if not gpu.state:
         return []
     counted = _counted(reading)
-    return [
-        *_unfit(gpu, reading, wanted, features),
-        *counters.problems(counted, counted, health),
-    ]
+    return [*_unfit(gpu, reading, wanted, features), *counters.problems(counted, counted, health)]
 
 
 def problems(
@@ -164,11 +161,9 @@ def _without_nvlink(each: Gpu, reading: Reading) -> Iterator[str]:
     named = {gpu.number: gpu for gpu in reading.gpus}
     for other in joined:
         if other > each.number and each.peers.get(other, "OK") != "OK":
-            yield (
-                f"{each} and {named.get(other, f'GPU {other}')} are joined by {each.ways[other]}, "
-                "but cannot access each other's memory: nvidia-smi topo -p2p r says "
-                f"{each.peers[other]}"
-            )
+            both = f"{each} and {named.get(other, f'GPU {other}')} are joined by {each.ways[other]}"
+            why = f"nvidia-smi topo -p2p r says {each.peers[other]}"
+            yield f"{both}, but cannot access each other's memory: {why}"
 
 
 def _address(bus: str) -> str:
@@ -271,10 +266,9 @@ def far(reading: Reading, taken: Iterable[Taken]) -> list[str]:
         each = reading.named(one.uuid)
         near = steering.numbers(each.cpus) if each else frozenset()
         if each and near and one.cpus and not near & one.cpus:
-            problems.append(
-                f"rank {one.rank} of {one.host} runs on processors {_list(one.cpus)}, far from "
-                f"{each}, which is near {each.cpus}: bind the ranks by their GPUs"
-            )
+            there = f"rank {one.rank} of {one.host} runs on processors {_list(one.cpus)}"
+            said = f"{there}, far from {each}, which is near {each.cpus}"
+            problems.append(f"{said}: bind the ranks by their GPUs")
     return problems
 
 
@@ -282,8 +276,7 @@ def _list(cpus: Iterable[int]) -> str:
     """Processors as the kernel writes them: ``0-3,8``."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
-        if ranges and ranges[-1][1] == cpu - 1:
-            ranges[-1][1] = cpu
-        else:
+        if not ranges or ranges[-1][1] != cpu - 1:
             ranges.append([cpu, cpu])
+        ranges[-1][1] = cpu
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)

@@ -154,11 +154,8 @@ def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[s
     chosen, place, gpu = _of(way), way.place, way.gpu
     version = _known(gpu, ucx_version)
     variables = {
-        "UCX_TLS": _list(way),
-        "UCX_LOG_LEVEL": "info",
-        **transports.tables(version),
-        **gpu.log,
-    }
+        "UCX_TLS": _list(way), "UCX_LOG_LEVEL": "info", **transports.tables(version), **gpu.log,
+    }  # fmt: skip
     if way.has_rdma:
         # Elsewhere no part of UCX would read this variable.
         variables[RDMA] = _rdma(chosen)
@@ -208,11 +205,7 @@ def of_collective(benchmark: str, ranks: int) -> Sent:
 
 
 def prove(
-    way: Way,
-    log: UcxLog,
-    sent: Sent,
-    ucx_version: str,
-    processes: int | None = None,
+    way: Way, log: UcxLog, sent: Sent, ucx_version: str, processes: int | None = None
 ) -> Proof:
     """Whether a run used the paths that its configuration allows, as far as UCX reports them.
 
@@ -323,11 +316,9 @@ class Gdrcopy:
 
 def gdrcopy(way: Way, stderr: str) -> Gdrcopy:
     """Whether gdrcopy copied anything, by the standard error of all processes of a launch."""
-    copied = _COPIED.search(stderr) is not None
-    wrong = copied and not _of(way).gdrcopy
-    return Gdrcopy(
-        "copied" if copied else "silent", ("gdrcopy copied: it should be off",) if wrong else ()
-    )
+    if _COPIED.search(stderr) is None:
+        return Gdrcopy("silent", ())
+    return Gdrcopy("copied", () if _of(way).gdrcopy else ("gdrcopy copied: it should be off",))
 
 
 #: The transports behind the aliases in :func:`_list` (src/ucp/core/ucp_context.c of v1.22.0).
@@ -358,10 +349,8 @@ def _known(gpu: Accelerator, text: str) -> tuple[int, ...]:
     version = tuple(map(int, match.groups())) if match else ()
     if not gpu.ucx[0] <= version <= gpu.ucx[1]:
         first, last = (".".join(map(str, edge)) for edge in gpu.ucx)
-        raise ValueError(
-            f"UCX {text}: how it switches the paths of {gpu.word} memory is known for {first} to "
-            f"{last}"
-        )
+        what = f"how it switches the paths of {gpu.word} memory"
+        raise ValueError(f"UCX {text}: {what} is known for {first} to {last}")
     return version
 
 

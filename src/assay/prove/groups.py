@@ -60,10 +60,8 @@ class Between:
         found = Counter(dict.fromkeys(self.groups, 0))
         found.update(self.group_of(name) for name in names)
         if unknown := sorted(name for name in names if not self.group_of(name)):
-            return [
-                f"{', '.join(unknown)}: in no group of the extra `between`; the site's reframe.py "
-                "names the nodes of each group"
-            ]
+            why = "the site's reframe.py names the nodes of each group"
+            return [f"{', '.join(unknown)}: in no group of the extra `between`; {why}"]
         if len(set(found.values())) == 1:
             return []
         there = ", ".join(f"{number} in {group}" for group, number in found.items())

@@ -109,17 +109,10 @@ def parse(text: str) -> Launch:
     start, begin, end, *since_boot = (float(time) for time in match.group(2, 3, 4, 7, 8, 9, 10))
     zone = 3600.0 * int(match[5][:3]) + 60.0 * int(match[5][0] + match[5][3:])
     return Launch(
-        rc=int(match[1]),
-        start=start,
-        begin=begin,
-        end=end,
-        host=match[6],
-        up=(since_boot[0], since_boot[1]),
-        down=(since_boot[2], since_boot[3]),
-        zone=zone,
-        nonce=match[11],
-        others=busy.between(before, behind),
-    )
+        rc=int(match[1]), start=start, begin=begin, end=end, host=match[6],
+        up=(since_boot[0], since_boot[1]), down=(since_boot[2], since_boot[3]), zone=zone,
+        nonce=match[11], others=busy.between(before, behind),
+    )  # fmt: skip
 
 
 #: Two clocks of a node may differ by this much: absolute [s], and as a share of the time.
@@ -140,16 +133,14 @@ def wrong_clock(launch: Launch, submitted: float, now: float) -> list[str]:
     if not launch.start <= launch.begin <= launch.end or not (
         launch.down[0] - launch.up[1] - slack <= took <= passed + slack
     ):
-        return [
+        said = (
             f"the clock of {launch.host} jumped or runs wrong: by the time of day the launch took "
-            f"{took:.1f} s, by the time since the boot {passed:.1f} s"
-        ]
+        )
+        return [f"{said}{took:.1f} s, by the time since the boot {passed:.1f} s"]
     if not submitted - NODES_APART <= launch.start <= launch.end <= now + NODES_APART:
-        return [
-            f"the clock of {launch.host} is wrong: it says that the launch ran from "
-            f"{_date(launch.start)} to {_date(launch.end)}, it was submitted at "
-            f"{_date(submitted)} and had ended at {_date(now)}"
-        ]
+        ran = f"the launch ran from {_date(launch.start)} to {_date(launch.end)}"
+        known = f"it was submitted at {_date(submitted)} and had ended at {_date(now)}"
+        return [f"the clock of {launch.host} is wrong: it says that {ran}, {known}"]
     return []
 
 
@@ -160,13 +151,11 @@ def out_of_time(launch: Launch, claimed: float, text: str, slack: float = 0.0) -
     :param text: the output; its dates must be from the time of the launch.
     :param slack: how far the dates may be off [s], for a program whose time zone is not known.
     """
-    took = launch.longest
+    took, another = launch.longest, "is it the output of another launch?"
     problems = []
     if claimed > took + SHORT + APART[1] * took:
-        problems.append(
-            f"the output accounts for {claimed:.1f} s, the launch took {took:.1f} s: is it the "
-            "output of another launch?"
-        )
+        accounts = f"the output accounts for {claimed:.1f} s"
+        problems.append(f"{accounts}, the launch took {took:.1f} s: {another}")
     for match in _DATE.finditer(text):
         try:
             said = datetime.strptime(" ".join(match[0].split()), "%a %b %d %H:%M:%S %Y")
@@ -174,10 +163,8 @@ def out_of_time(launch: Launch, claimed: float, text: str, slack: float = 0.0) -
             continue  # no date of a calendar
         date = said.replace(tzinfo=timezone.utc).timestamp() - launch.zone
         if not launch.start - LATE - slack <= date <= launch.end + LATE + slack:
-            problems.append(
-                f"the output is dated {_date(date)}, the launch ran from {_date(launch.start)} to "
-                f"{_date(launch.end)}: is it the output of another launch?"
-            )
+            ran = f"the launch ran from {_date(launch.start)} to {_date(launch.end)}"
+            problems.append(f"the output is dated {_date(date)}, {ran}: {another}")
             break
     return problems
 

@@ -130,18 +130,17 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
     for (host, device), there in ends.items():
         try:
             grown = _grown_of(there)
-            if grown is None:
-                unavailable.append(
-                    f"{device} on {host} counts neither bytes nor packets: nothing shows whether "
-                    "the bytes crossed it"
-                )
-            else:
-                totals = moved.setdefault(host, {"received": 0, "sent": 0})
-                for direction in totals:
-                    totals[direction] += grown[direction]
-                carried.setdefault(host, {})[device] = sum(grown.values())
         except ValueError as error:
             problems.append(f"{device} on {host}: {error}")
+            continue
+        if grown is None:
+            said = f"{device} on {host} counts neither bytes nor packets: nothing shows whether "
+            unavailable.append(f"{said}the bytes crossed it")
+            continue
+        totals = moved.setdefault(host, {"received": 0, "sent": 0})
+        for direction in totals:
+            totals[direction] += grown[direction]
+        carried.setdefault(host, {})[device] = sum(grown.values())
     if not problems and not unavailable:
         problems = _too_little(moved, ends, needed)
     return Crossing(moved, tuple(problems), tuple(unavailable), carried)
@@ -164,15 +163,12 @@ def misrouted(crossing: Crossing, asked: Sequence[str]) -> list[str]:
         for device, carried in devices.items():
             share = carried / total if total else 0.0
             least = LEAST_OF_RAIL / len(asked)
+            said = f"{device} on {host} carried {share:.1%} of the bytes"
             if device in asked and share < least:
-                problems.append(
-                    f"{device} on {host} carried {share:.1%} of the bytes: each of {len(asked)} "
-                    f"rails must carry at least {least:.1%}"
-                )
+                each = f"each of {len(asked)} rails must carry at least {least:.1%}"
+                problems.append(f"{said}: {each}")
             elif device not in asked and share > MOST_OF_ANOTHER:
-                problems.append(
-                    f"{device} on {host} carried {share:.1%} of the bytes, and was not asked for"
-                )
+                problems.append(f"{said}, and was not asked for")
     return problems
 
 
@@ -213,10 +209,8 @@ def _grown(readings: Sequence[Reading], direction: str) -> int:
         for when in ("before", "after")
     )
     if max(after) < max(before) or min(after) < min(before):
-        raise ValueError(
-            f"it had {direction} {max(before)} B before and {max(after)} B after: the counter was "
-            "reset, or wrapped"
-        )
+        said = f"it had {direction} {max(before)} B before and {max(after)} B after"
+        raise ValueError(f"{said}: the counter was reset, or wrapped")
     return int(max(after) - min(before))
 
 

@@ -80,10 +80,7 @@ class OpenMpi(Mpi):
 
     reports = True
     silence = "Open MPI printed nothing about its world: is the program linked to another MPI?"
-    report = {
-        "OMPI_MCA_pml_base_verbose": "10",
-        "OMPI_MCA_mpi_show_mca_params": "enviro,file,api",
-    }
+    report = {"OMPI_MCA_pml_base_verbose": "10", "OMPI_MCA_mpi_show_mca_params": "enviro,file,api"}
     only_ucx = {
         "OMPI_MCA_pml": "ucx",
         "OMPI_MCA_opal_common_ucx_tls": "any",
@@ -92,11 +89,7 @@ class OpenMpi(Mpi):
     }
     # The name of the component of ROMIO contains a version (romio321, romio341); it is the only one
     # beside ompio.
-    io = {
-        "ompio": {"OMPI_MCA_io": "ompio"},
-        "romio": {"OMPI_MCA_io": "^ompio"},
-        "none": {},
-    }
+    io = {"ompio": {"OMPI_MCA_io": "ompio"}, "romio": {"OMPI_MCA_io": "^ompio"}, "none": {}}
     report_io = {"OMPI_MCA_io_base_verbose": "10"}
 
     def passing_on(self, launcher: str, names: Iterable[str]) -> list[str]:
@@ -163,9 +156,8 @@ class OpenMpi(Mpi):
         """Evidence that not all ranks wrote with the requested library, one line each."""
         modules, processes = sorted({name for _, name in world.io}), {who for who, _ in world.io}
         if asked == "none":
-            return (
-                [f"MPI-IO by {', '.join(modules)}, where there was to be none"] if modules else []
-            )
+            by = ", ".join(modules)
+            return [f"MPI-IO by {by}, where there was to be none"] if modules else []
         if not modules:
             return [f"no process opened a file by MPI-IO: does this Open MPI have {asked}?"]
         if others := [name for name in modules if not name.startswith(asked)]:

@@ -115,10 +115,8 @@ def _file_system(
     if not mounted["writable"]:
         yield f"{where} is not writable"
     if mounted["free_bytes"] < limits.get("free_bytes_min", 0):
-        yield (
-            f"{where} has {size(mounted['free_bytes'])} free, "
-            f"at least {size(limits['free_bytes_min'])} are needed"
-        )
+        needed = f"at least {size(limits['free_bytes_min'])} are needed"
+        yield f"{where} has {size(mounted['free_bytes'])} free, {needed}"
     missing = set(limits.get("mount_options", ())) - set((mounted["options"] or "").split(","))
     if missing:
         yield f"{where} is mounted without {', '.join(sorted(missing))}"

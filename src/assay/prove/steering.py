@@ -18,7 +18,7 @@ from typing import Any
 
 import assay.node
 from assay.parse.ucx_log import UcxLog
-from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SYSTEM, Doubt, Machine, Note
+from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SEARCH, SYSTEM, Doubt, Machine, Note
 
 #: The script, the files that it leaves of each rank, and the file that it leaves of the job.
 WITNESS = Path(assay.node.__file__).with_name("witness.sh")
@@ -40,8 +40,8 @@ STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_", "MPICH_", "MPIR_", "I_MPI_", "MV2_")
 #: Variables that name files of settings.
 NAMING_FILES = ("UCX_CONFIG_DIR", "OMPI_MCA_mca_base_param_files")
 
-#: Functions by which a shell loads modules.
-MODULES = ("module", "ml")
+#: Functions by which a shell loads modules; Spack exports its own.
+MODULES = {"module", "ml", "spack"}
 
 #: Libraries that the dynamic linker loads into each program (ld.so(8)).
 PRELOADED = "/etc/ld.so.preload"
@@ -152,15 +152,9 @@ def rank(text: str) -> Steering:
             variables[name] = value
     nothing: frozenset[int] = frozenset()
     return Steering(
-        head[1],
-        head[2],
-        lists.get("Cpus", nothing),
-        lists.get("Mems", nothing),
-        variables,
-        tuple(files),
-        policy,
-        place,
-    )
+        head[1], head[2], lists.get("Cpus", nothing), lists.get("Mems", nothing), variables,
+        tuple(files), policy, place,
+    )  # fmt: skip
 
 
 def node(text: str) -> Node:
@@ -206,10 +200,7 @@ def without_computing(process: Steering) -> Steering:
 
 
 def machine(
-    node: Node,
-    extras: Mapping[str, Any],
-    asked: Mapping[str, str],
-    given: Mapping[str, str],
+    node: Node, extras: Mapping[str, Any], asked: Mapping[str, str], given: Mapping[str, str]
 ) -> Machine:
     """What belongs to the machine, on the node of a job.
 
@@ -284,19 +275,23 @@ def partly(ranks: Sequence[Steering], machine: Machine) -> list[str]:
     """The variables of the machine that reached some ranks only, one line each."""
     found: list[str] = []
     for name, value in machine.variables.items():
+        if name in SEARCH or name.startswith(PRINTED):
+            continue  # the loaded libraries tell, or it changes nothing
         without = sorted({rank.host for rank in ranks if name not in rank.variables})
         if without and any(name in rank.variables for rank in ranks):
             said = f"{name}={value} of the site did not reach the ranks on {', '.join(without)}"
-            found.append(
-                Doubt(f"{said}: put it into the stack's env_vars, or let the launcher pass it")
-            )
+            mend = "put it into the stack's env_vars, or let the launcher pass it"
+            found.append(Doubt(f"{said}: {mend}"))
     return found
 
 
-def hidden(node: Node, script: str) -> list[str]:
-    """Functions and aliases of the shell that hide a program of the job script, one line each.
+def hidden(node: Node, script: str, given: Mapping[str, str]) -> list[str]:
+    """Functions and aliases of a person that hide a program of the job script, one line each.
+
+    What a command of the site defines in the job, as Spack does, is the machine's.
 
     :param script: the text of the job script.
+    :param given: the environment of the process that submitted the job.
     """
     words = set(re.findall(r"[\w.+-]+", script))
     own = set(re.findall(r"^\s*([\w.+-]+)\s*\(\)", script, re.MULTILINE))
@@ -307,7 +302,7 @@ def hidden(node: Node, script: str) -> list[str]:
             f"of this name: unset {'BASH_ENV, which is ' + by if by else 'it where it is exported'}"
         )
         for name in node.functions
-        if name in words - own and name not in MODULES
+        if name in words - own - MODULES and (by or f"BASH_FUNC_{name}%%" in given)
     ]
 
 
@@ -402,15 +397,13 @@ def of_other_launcher(ranks: Sequence[Steering], mpi: str) -> list[str]:
     """
     places = {name for rank in ranks for name in rank.place}
     if any(name.startswith("OMPI_") for name in places):
-        return [
+        said = (
             f"the launcher of Open MPI started the ranks, which use {mpi}: each is then a world of "
-            "its own; put the launcher of their MPI first on PATH"
-        ]
+        )
+        return [f"{said}its own; put the launcher of their MPI first on PATH"]
     if ranks and not places:
-        return [
-            f"no launcher gave the ranks of {mpi} a place in a world (PMI_RANK, PMIX_RANK): is an "
-            "option of the launcher missing, such as --mpi of srun?"
-        ]
+        said = f"no launcher gave the ranks of {mpi} a place in a world (PMI_RANK, PMIX_RANK)"
+        return [f"{said}: is an option of the launcher missing, such as --mpi of srun?"]
     return []
 
 
@@ -428,11 +421,9 @@ def crowded(ranks: Sequence[Steering], cores: Mapping[int, frozenset[int]]) -> l
             inside = sum(other <= cpus for other in there)
             available = {min(cores.get(cpu, {cpu})) for cpu in cpus}
             if inside > len(available):
-                problems.append(
-                    f"{inside} ranks on {host} share {len(available)} core "
-                    f"(processors {_named(cpus)}): "
-                    "is the launcher told to bind them, or the job given too few cores?"
-                )
+                said = f"{inside} ranks on {host} share {len(available)} core "
+                why = "is the launcher told to bind them, or the job given too few cores?"
+                problems.append(f"{said}(processors {_named(cpus)}): {why}")
                 break
     return problems
 

@@ -307,10 +307,8 @@ def _unreachable(log: UcxLog) -> list[str]:
     said = (log.env.get(process, {}).get(GID_INDEX) for process in log.processes)
     asked = sorted({index for index in said if index is not None})
     by = f"GID {', '.join(asked)}" if asked else "the GID that UCX chose"
-    return [
-        f"no packet reached the peer by {by}: the extra gid_index of the partition names the GID "
-        f"({GID_INDEX})"
-    ]
+    mend = f"the extra gid_index of the partition names the GID ({GID_INDEX})"
+    return [f"no packet reached the peer by {by}: {mend}"]
 
 
 def _missing_processes(log: UcxLog, started: int | None) -> list[str]:
@@ -333,9 +331,7 @@ def _wrong_lanes(log: UcxLog, carried: ucx_log.Carried, chosen: Transport) -> li
     for size, lanes in carried.by_size.items():
         for lane in lanes:
             took.setdefault(lane, []).append(size)
-    wrong = {
-        lane: f"{lane} carried messages of {min(at)}..{max(at)} B" for lane, at in took.items()
-    }
+    wrong = {n: f"{n} carried messages of {min(at)}..{max(at)} B" for n, at in took.items()}
     tables = log.peer_tables("tagged message") + log.peer_tables("rendezvous data")
     rows = [row for table in tables for row in table.rows if row.count != 0]
     for row in sorted(rows, key=lambda row: row.first):
@@ -377,8 +373,7 @@ def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transp
 
 def _of(transport: str) -> Transport:
     if transport not in TRANSPORTS:
-        known = ", ".join(TRANSPORTS)
-        raise ValueError(f"unknown transport {transport!r}: one of {known}")
+        raise ValueError(f"unknown transport {transport!r}: one of {', '.join(TRANSPORTS)}")
     return TRANSPORTS[transport]
 
 

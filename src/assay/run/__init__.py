@@ -11,12 +11,6 @@ from assay.run.storage import StorageMixin
 from assay.run.strict import StrictCheck
 
 __all__ = [
-    "AllNodesCheck",
-    "Figure",
-    "MpiCheck",
-    "MpiTransportCheck",
-    "Peak",
-    "StorageMixin",
-    "StrictCheck",
-    "TransportMixin",
-]
+    "AllNodesCheck", "Figure", "MpiCheck", "MpiTransportCheck", "Peak", "StorageMixin",
+    "StrictCheck", "TransportMixin",
+]  # fmt: skip

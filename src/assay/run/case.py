@@ -41,12 +41,9 @@ class CaseBase(rfm.RegressionTestPlugin):
     def _keys(self) -> dict[str, Any]:
         """The keys by which the site's references are looked up."""
         return {
-            "system": self.current_system.name,
-            "partition": self.current_partition.name,
-            "environ": self.current_environ.name,
-            "profile": self.profile,
-            **self.identity(),
-        }
+            "system": self.current_system.name, "partition": self.current_partition.name,
+            "environ": self.current_environ.name, "profile": self.profile, **self.identity(),
+        }  # fmt: skip
 
     def _requested_variables(self) -> dict[str, str]:
         """The environment variables that partition, stack and test set for a launch."""
@@ -76,10 +73,7 @@ class CaseBase(rfm.RegressionTestPlugin):
         return steering.foreign(libraries, node.programs, filter(None, own), directories)
 
     def _close_record(
-        self,
-        verdict: Verdict | None,
-        problems: list[str],
-        against: Sequence[str] | None = None,
+        self, verdict: Verdict | None, problems: list[str], against: Sequence[str] | None = None
     ) -> None:
         """Writes the record; `against` are the lines that `problems` was put together from."""
         self._record.update(

@@ -101,24 +101,15 @@ class GpuMixin(GpusOfNode, UcxMixin):
     def _only_what_is_there(self) -> None:
         partition, stack = self.current_partition, self.current_environ
         there = accelerator.named(partition.features)
-        self.leave_out(
-            "not-here",
-            bool(there) and self.accelerator not in there,
-            accelerator.of_others(stack.name, [self.accelerator], partition.fullname, there),
-        )
+        why = accelerator.of_others(stack.name, [self.accelerator], partition.fullname, there)
+        self.leave_out("not-here", there and self.accelerator not in there, why)
         way = self.way
-        self.leave_out(
-            "no-case",
-            way.place == gpu_paths.INTER
-            and not (way.has_rdma or gpu_paths.CONFIGURATIONS[way.configuration].rdma),
-            f"the configuration {way.configuration} makes no difference over {way.over}",
-        )
+        rdma = way.has_rdma or gpu_paths.CONFIGURATIONS[way.configuration].rdma
+        why = f"the configuration {way.configuration} makes no difference over {way.over}"
+        self.leave_out("no-case", way.place == gpu_paths.INTER and not rdma, why)
         lacking = gpu_paths.lacking(way, stack.extras.get("ucx_lacks", ()))
-        self.leave_out(
-            "incomplete",
-            bool(lacking),
-            f"the UCX of the stack {stack.name} has no {', '.join(lacking)} (ucx_lacks)",
-        )
+        why = f"the UCX of the stack {stack.name} has no {', '.join(lacking)} (ucx_lacks)"
+        self.leave_out("incomplete", lacking, why)
 
     def choose_the_path(self, device: str | None = None) -> None:
         """Makes UCX, and an MPI, use the paths of :attr:`way`, over `device` between nodes.
@@ -170,10 +161,8 @@ class GpuMixin(GpusOfNode, UcxMixin):
         proof = self._record.setdefault("proof", {})
         proof["gpus"] = [taken.words() for taken in self._taken]
         proof["state"] = gpu_health.record(before, after)
-        return [
-            *problems, *gpu_health.far(before, here),
-            *gpu_health.others(gpu, ucx.said(Path()), self._taken),
-        ]  # fmt: skip
+        others = gpu_health.others(gpu, ucx.said(Path()), self._taken)
+        return [*problems, *gpu_health.far(before, here), *others]
 
     def _causes(self) -> list[str]:
         """Adds faults of the GPUs before, during and after the launch."""

@@ -54,6 +54,9 @@ _TIMES = {
 }
 _TIME = re.compile(r"(?:walltime|h_rt)=([\d:]+)")
 
+#: Options of mpirun that say how many ranks there are.
+_NUMBERED = re.compile(r" -{1,2}(n|np|c|N|ppn|perhost|npernode|nperhost|map-by)[ =]?\S*\d")
+
 #: Lines that were said in this process.
 _said: set[str] = set()
 
@@ -129,12 +132,9 @@ class JobRequest(CaseBase):
         name = f"{self.current_partition.fullname}: the launcher {launcher.registered_name}"
         shell = issubclass(launcher, tuple(map(getlauncher, _SHELLS)))
         self.leave_out("not-here", self.parallel and shell, f"{name} starts a shell, and no ranks")
-        self.leave_out(
-            "not-here",
-            issubclass(launcher, getlauncher("srunalloc"))
-            and self.current_partition.scheduler.is_local,
-            f"{name} leaves the job script where ReFrame runs: take slurm with srun",
-        )
+        here = self.current_partition.scheduler.is_local
+        why = f"{name} leaves the job script where ReFrame runs: take slurm with srun"
+        self.leave_out("not-here", here and issubclass(launcher, getlauncher("srunalloc")), why)
 
     @run_before("run")
     def _say_how_many_ranks(self) -> None:
@@ -144,7 +144,7 @@ class JobRequest(CaseBase):
         if "None" in words:  # of a site whose tests all state the cores of a rank
             self.num_cpus_per_task = self.num_cpus_per_task or 1
         # Without a number, mpiexec may start one rank.
-        if starter(self) == "mpirun" and not re.search(r"\d", words.partition(" ")[2]):
+        if starter(self) == "mpirun" and not _NUMBERED.search(words):
             launcher.options = ["-n", str(self.num_tasks), *launcher.options]
 
     def _ask(self) -> None:
@@ -197,12 +197,9 @@ class JobRequest(CaseBase):
         where = min(limits, key=limits.__getitem__, default="")
         if not where or not self.time_limit or self.time_limit <= limits[where]:
             return
-        self.leave_out(
-            "too-small",
-            self.profile not in self._hurries,
-            f"{partition.fullname} ends a job after {limits[where] / 60:g} min ({where}); the case "
-            f"may take {self.time_limit / 60:g} min",
-        )
+        why = f"{partition.fullname} ends a job after {limits[where] / 60:g} min ({where})"
+        why += f"; the case may take {self.time_limit / 60:g} min"
+        self.leave_out("too-small", self.profile not in self._hurries, why)
         self.time_limit = limits[where]
 
     def _ask_for_gpus(self) -> None:
@@ -220,12 +217,8 @@ class JobRequest(CaseBase):
                 self.extra_resources[resource] = values
                 return
             why = why or f"resources: {resource}: {{{empty[0]}}} is not known; state it as an extra"
-        self._undescribed(
-            True,
-            why
-            or f"resources: _rfm_gpu is missing: nothing asks {self._scheduler} for GPUs; its "
-            "options do ([] if nothing has to)",
-        )
+        nothing = f"resources: _rfm_gpu is missing: nothing asks {self._scheduler} for GPUs; its "
+        self._undescribed(True, why or f"{nothing}options do ([] if nothing has to)")
 
     def _gpus_for(self, options: Iterable[str]) -> dict[str, Any]:
         """Values for the placeholders of a resource for GPUs, as far as they are known."""
@@ -270,11 +263,9 @@ class JobRequest(CaseBase):
                 job.options.append("--mem=0")
         elif scheduler in ("pbs", "pbspro"):
             # Otherwise both ranks of a pair may be on one node.
-            self._undescribed(
-                place and self._nodes > 1 and "scatter" not in place[1],
-                f"access: {place and place[0]} lets {self._nodes} nodes of a job be one; write "
-                "place=scatter",
-            )
+            why = f"access: {place and place[0]} lets {self._nodes} nodes of a job be one; write "
+            together = place and self._nodes > 1 and "scatter" not in place[1]
+            self._undescribed(together, f"{why}place=scatter")
             job.options += [] if place else ["-l place=scatter:excl"]
         elif scheduler == "torque" and "naccesspolicy" not in asked.lower():
             job.options.append("-W x=NACCESSPOLICY:SINGLEJOB")

@@ -56,14 +56,11 @@ class JobScript(JobRequest):
 
     @run_after("setup")
     def _only_what_smoke_has(self) -> None:
-        smoke = self.smoke
-        self.leave_out(
-            "not-asked",
-            self.profile == "smoke"
-            and smoke is not None
-            and not {*map(str, self.identity().values())} & {*smoke},
-            f"the smoke profile of {self.current_partition.fullname} is {', '.join(smoke or ())}",
-        )
+        if self.profile == "smoke" and self.smoke is not None:
+            out = {*self.smoke}.isdisjoint(map(str, self.identity().values()))
+            name = self.current_partition.fullname
+            why = f"the smoke profile of {name} is {', '.join(self.smoke)}"
+            self.leave_out("not-asked", out, why)
 
     @run_after("setup")
     def _wait_no_longer_than_the_site_says(self) -> None:
@@ -93,14 +90,10 @@ class JobScript(JobRequest):
             bound = f"{shlex.quote(directory)}${{APPTAINER_BIND:+,$APPTAINER_BIND}}"
             self.prerun_cmds.insert(0, f"export APPTAINER_BIND={bound}")
         one_node = self.num_tasks <= (self.num_tasks_per_node or self.num_tasks)
-        self.leave_out(
-            "not-here",
-            self.parallel
-            and stack.get("contained", False)
-            and not (one_node and starter(self) == "mpirun"),
-            f"all ranks of the stack {self.current_environ.name} are in one container: on one "
-            "node, started by mpirun",
-        )
+        together = self.parallel and stack.get("contained", False)
+        why = f"all ranks of the stack {self.current_environ.name} are in one container: on one "
+        why += "node, started by mpirun"
+        self.leave_out("not-here", together and not (one_node and starter(self) == "mpirun"), why)
 
     @run_before("run", always_last=True)
     def _witness_the_launch(self) -> None:

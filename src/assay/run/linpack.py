@@ -79,10 +79,8 @@ class LinpackCheck(MpiCheck):
         most = SMOKE_ORDER_BETWEEN_NODES if self.between_nodes else SMOKE_ORDER
         block: int = self.block
         if block > most:
-            raise ConfigError(
-                f"block: {block} is more than the largest order of the smoke profile, {most}; take "
-                "a smaller block or another profile"
-            )
+            why = f"block: {block} is more than the largest order of the smoke profile, {most}"
+            raise ConfigError(f"{why}; take a smaller block or another profile")
         return min(order, most // block * block)
 
     def orders(self, grid: Grid) -> list[int]:

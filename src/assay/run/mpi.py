@@ -117,11 +117,10 @@ class MpiCheck(StrictCheck):
     @run_after("setup")
     def _no_path_without_reports(self) -> None:
         library = self.mpi_library
-        self.leave_out(
-            "not-here",
-            isinstance(self, UcxMixin) and not library.reports,
-            f"the MPI {library.word} reports no path that the suite can read; Open MPI does",
-        )
+        # What the site does not state may have changed since it was accepted.
+        kind = "incomplete" if self._mpi_seen else "not-here"
+        why = f"the MPI {library.word} reports no path that the suite can read; Open MPI does"
+        self.leave_out(kind, isinstance(self, UcxMixin) and not library.reports, why)
 
     @run_after("setup")
     def _choose_ranks(self) -> None:
@@ -135,12 +134,9 @@ class MpiCheck(StrictCheck):
                 self._cores = self._layout.per_node
         except SizingError as error:
             self.leave_out(error.kind, True, str(error))
-        cores = self._cores
-        self.leave_out(
-            "incomplete" if cores == 1 else "too-small",
-            self._layout.per_node > cores,
-            f"{self._layout.per_node} ranks are needed; {partition.fullname} has cores for {cores}",
-        )
+        cores, ranks = self._cores, self._layout.per_node
+        why = f"{ranks} ranks are needed; {partition.fullname} has cores for {cores}"
+        self.leave_out("incomplete" if cores == 1 else "too-small", ranks > cores, why)
         wanted = self._layout.nodes
         if wanted > 1 or self.between_nodes:
             there, out = node_state.in_service(partition.scheduler, self.job, wanted)
@@ -164,15 +160,12 @@ class MpiCheck(StrictCheck):
         """The layout on several nodes, each with so many places for a rank."""
         partition = self.current_partition
         if "intra-node" in partition.features:
-            raise misdescribed(
-                partition,
-                "features: intra-node and inter-node exclude each other; make it two partitions",
-            )
+            why = "features: intra-node and inter-node exclude each other; make it two partitions"
+            raise misdescribed(partition, why)
         nodes = partition.extras.get("nodes", 2)
         if nodes < 2:
-            raise misdescribed(
-                partition, f"extras: nodes is {nodes}; between nodes takes at least 2"
-            )
+            why = f"extras: nodes is {nodes}; between nodes takes at least 2"
+            raise misdescribed(partition, why)
         wanted = self.nodes_taken or nodes
         if wanted > nodes:
             raise SizingError(f"{wanted} nodes are needed, {partition.fullname} offers {nodes}")
@@ -255,10 +248,8 @@ class MpiCheck(StrictCheck):
         if seen is None or seen.reports == stated.reports:
             return []
         if "mpi" in extras or "openmpi_version" in extras:
-            return [
-                f"the MPI {seen.word} ran, the stack {self.current_environ.name} states "
-                f"{stated.word}: is the module of another MPI loaded?"
-            ]
+            said = f"the stack {self.current_environ.name} states {stated.word}"
+            return [f"the MPI {seen.word} ran, {said}: is the module of another MPI loaded?"]
         self._mpi_seen = seen
         self._no_path_without_reports()
         return []
@@ -299,26 +290,19 @@ class MpiCheck(StrictCheck):
         if sorted(there.values()) == [self._layout.per_node] * self._layout.nodes:
             return []
         said = ", ".join(f"{number} on {host}" for host, number in sorted(there.items()))
-        return [
-            f"the ranks are on the wrong hosts: {said}; {self._layout.per_node} on "
-            f"each of {self._layout.nodes} nodes were asked for"
-        ]
+        asked = f"{self._layout.per_node} on each of {self._layout.nodes} nodes were asked for"
+        return [f"the ranks are on the wrong hosts: {said}; {asked}"]
 
     def world_problems(self, world: openmpi.OpenMpi) -> list[str]:
         """Problems of the world that a launch came up as, one line each."""
         asked = self.num_tasks
         problems = list(world.aborts)
         if world.worlds > 1:
-            problems.append(
-                f"{world.worlds} worlds came up instead of one of {asked} ranks: "
-                "is the launcher of another MPI, or was its environment lost?"
-            )
+            why = "is the launcher of another MPI, or was its environment lost?"
+            problems.append(f"{world.worlds} worlds came up instead of one of {asked} ranks: {why}")
         elif world.ranks_seen != asked:
-            problems.append(
-                f"the world has {world.ranks_seen} ranks, {asked} were asked for"
-                if world.ranks_seen
-                else mpi.OPEN_MPI.silence
-            )
+            few = f"the world has {world.ranks_seen} ranks, {asked} were asked for"
+            problems.append(few if world.ranks_seen else mpi.OPEN_MPI.silence)
         else:
             problems += self._on_wrong_hosts([host for host, _ in world.selected])
         variables = self._requested_variables()
@@ -328,7 +312,7 @@ class MpiCheck(StrictCheck):
 
     def _witnessed(self, ranks: Sequence[steering.Steering], world: openmpi.OpenMpi) -> list[str]:
         """Problems of the ranks as :mod:`assay.prove.steering` saw them start."""
-        problems = []
+        problems, wanted = [], self.num_tasks
         extras, node = self.current_environ.extras, self._node_after
         proof = self._record["proof"]
         proof["binding"] = [
@@ -337,10 +321,8 @@ class MpiCheck(StrictCheck):
         ]
         if any(rank.nonce != self._nonce for rank in ranks):
             problems.append("ranks of another launch left their files here")
-        if len(ranks) != self.num_tasks:
-            problems.append(
-                f"this launch started {len(ranks)} ranks, {self.num_tasks} were asked for"
-            )
+        if len(ranks) != wanted:
+            problems.append(f"this launch started {len(ranks)} ranks, {wanted} were asked for")
         said = {(launch.short_name(host), pid) for host, pid in world.selected}
         # A process in a container may have other numbers outside.
         if (strange := sorted(said - self._started)) and "image" not in extras:
@@ -377,9 +359,8 @@ class MpiCheck(StrictCheck):
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
         crossing = links.prove(files, self._layout, needed)
         device = self.partition_extra("network_device")
-        link = self._record["proof"]["link"] = {
-            "device": device, "needed": needed, "moved": crossing.moved
-        }  # fmt: skip
+        link = {"device": device, "needed": needed, "moved": crossing.moved}
+        self._record["proof"]["link"] = link
         if crossing.unavailable:
             link["unavailable"] = list(crossing.unavailable)
         if "," in device:

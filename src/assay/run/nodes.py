@@ -68,12 +68,9 @@ class AllNodesCheck(StrictCheck):
     def _one_process_on_each_node(self) -> None:
         partition = self.current_partition
         wanted = partition.extras.get("nodes", int(self.least_nodes == 1))
-        self.leave_out(
-            "too-small",
-            wanted < self.least_nodes,
-            f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
-            f"{self.identity()['test']} takes {self.least_nodes} or more",
-        )
+        there = f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "
+        there += f"{self.identity()['test']} takes {self.least_nodes} or more"
+        self.leave_out("too-small", wanted < self.least_nodes, there)
         # A node that is out of service fails the test. The other nodes are measured all the same.
         self.num_tasks, why = node_state.in_service(partition.scheduler, self.job, wanted)
         self._absent = why if self.num_tasks < wanted else []
@@ -170,13 +167,10 @@ class SweepCheck(AllNodesCheck):
     def plan(self) -> Mapping[str, Any]:
         log = assay.node.meeting.LOG_FILE
         return {
-            "command": ["sh", "-c", self.command()],
-            "limit": self.limit,
-            "width": self.width,
-            "turns": self.turns,
-            "turns_again": type(self).turns,
+            "command": ["sh", "-c", self.command()], "limit": self.limit, "width": self.width,
+            "turns": self.turns, "turns_again": type(self).turns,
             "advice": advise.command(self.sweep.advice, log, str(self.tolerance)),
-        }
+        }  # fmt: skip
 
     def read(self) -> Parsed:
         log = self.coordinator_log()
@@ -193,20 +187,14 @@ class SweepCheck(AllNodesCheck):
         log = self._coordinator_log
         heard = {turn.node for turn in self._turns}
         heard |= {n for line in self._failed if isinstance(line, Against) for n in line.nodes}
+        silent = (name for name in log.hosts.values() if name not in heard)
+        unlooked = (e["no_second_look"] for e in log.entries if "no_second_look" in e)
         return [
             *self._failed,
-            *(
-                f"no second look: {entry['no_second_look']}"
-                for entry in log.entries
-                if "no_second_look" in entry
-            ),
+            *(f"no second look: {why}" for why in unlooked),
             *self.sweep.unlike(self._turns),
             *self.few(parsed),
-            *(
-                Against(f"{name} measured nothing", [name], How.FAILED)
-                for name in log.hosts.values()
-                if name not in heard
-            ),
+            *(Against(f"{name} measured nothing", [name], How.FAILED) for name in silent),
             *problems,
         ]
 

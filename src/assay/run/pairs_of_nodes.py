@@ -75,12 +75,8 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
     @run_after("setup")
     def only_where_the_path_is_known(self) -> None:
         device = self.partition_extra("network_device")
-        self.leave_out(
-            "not-here",
-            "," in device,
-            f"{self.current_partition.fullname} has several network devices ({device}): pairs of "
-            "nodes are measured over one",
-        )
+        why = f"{self.current_partition.fullname} has several network devices ({device}): pairs of "
+        self.leave_out("not-here", "," in device, f"{why}nodes are measured over one")
         self._version = self._ucx_version()
         self._variables = self._variables_of(self.transport, device)
 

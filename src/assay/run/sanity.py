@@ -85,14 +85,11 @@ class Believed(CaseBase):
         except OSError as error:
             problems.append(f"{self._program()} left no {error.filename} ({error.strerror})")
         else:
-            problems += [
-                f"{parsed.program}: {problem}"
-                for problem in parsed.problems
-                if problem not in parsed.rounded
-            ]
-            rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded]
+            of, exact = parsed.program, [p for p in parsed.problems if p not in parsed.rounded]
+            problems += [f"{of}: {problem}" for problem in exact]
+            rounded = [f"{of}: {problem}" for problem in parsed.rounded]
             if not parsed.complete:
-                problems.append(f"{parsed.program}: the output is incomplete: it stops half-way")
+                problems.append(f"{of}: the output is incomplete: it stops half-way")
         problems += not_as_requested(parsed, self.requested()) if parsed else []
         problems += self._of_another_launch(parsed) + of_job
         problems += self.examine(parsed)
@@ -154,31 +151,28 @@ class Believed(CaseBase):
             return [f"{steering.JOB} is of another launch"]
         asked, extras = self._requested_variables(), self.current_environ.extras
         self._machine = machine = steering.machine(node, extras, asked, os.environ)
-        owned = steering.settings(node, machine)
-        self._record["settings"] = {
-            "sha256": plan.digest(owned),
-            "machine": owned,
-            "job": dict(node.job.variables),
-        }
+        owned, job = steering.settings(node, machine), dict(node.job.variables)
+        self._record["settings"] = {"sha256": plan.digest(owned), "machine": owned, "job": job}
         script = text(Path(str(self.job.script_filename)))
         return [
             *steering.unasked(steering.of_job(node.job), asked, machine),
-            *steering.hidden(node, script),
+            *steering.hidden(node, script, os.environ),
             *self._calibrated_otherwise(plan.digest(owned)),
         ]
 
     def _calibrated_otherwise(self, now: str) -> list[str]:
-        """A doubt if the references of the case were measured under other settings."""
-        before = site_references().calibrated_under(self._keys())
-        if before in ("", now) or self.purpose == "calibration":
+        """A doubt if the references are lost, or were measured under other settings."""
+        references = site_references()
+        before = references.calibrated_under(self._keys())
+        if self.purpose == "calibration":
             return []
-        return [
-            plan.Doubt(
-                "the references of this case were calibrated under other settings of the machine "
-                f"(sha256 {before[:12]}, now {now[:12]}): put back what changed below /etc, in the "
-                "prefix of MPI or UCX, or in a module; or calibrate again"
-            )
-        ]
+        if not references.path.exists():  # without its bounds, less is judged
+            return [plan.Doubt(f"there is no {references.path}: write it")]
+        if before in ("", now):
+            return []
+        said = "the references of this case were calibrated under other settings of the machine "
+        said += f"(sha256 {before[:12]}, now {now[:12]}): put back what changed below /etc, in the "
+        return [plan.Doubt(f"{said}prefix of MPI or UCX, or in a module; or calibrate again")]
 
     def _end_if_not_begun(self) -> None:
         """Skips or fails the case if the job itself found that the benchmark could not run."""

@@ -13,7 +13,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import reframe_compat
 from assay.judge import References
-from assay.reframe_compat import runner
+from assay.reframe_compat import runner, testcase
 
 
 def site_file() -> Path:
@@ -47,15 +47,20 @@ def misdescribed(partition: Any, what: str) -> ConfigError:
 
 
 @contextlib.contextmanager
-def _selects_something(_: Any, cases: Sequence[Any]) -> Iterator[None]:
-    """Makes a run red that has tests of Assay and no case; ReFrame itself would end with 0."""
+def _runs_something(run: Any, cases: Sequence[Any]) -> Iterator[None]:
+    """Makes a run red in which no case of Assay ran; ReFrame itself would end with 0."""
     yield
     if not cases:
         raise runner.NotAccepted(
             f"no case is selected; type assay check -C {site_file()}: it says what is missing"
         )
+    ours = sum(testcase.of_assay(check) for check, *_ in cases)
+    skipped, _ = runner.left_out(run)
+    reasons = [why for (check, *_), why in skipped if testcase.of_assay(check)]
+    if ours and len(reasons) == ours:
+        raise runner.NotAccepted(f"no case ran, {ours} were skipped: {'; '.join({*reasons})}"[:500])
 
 
 # Also for a configuration that knows nothing of Assay, so that its run does not end silently.
 reframe_compat.install()
-runner.around(_selects_something)
+runner.around(_runs_something)

@@ -113,11 +113,9 @@ def in_another_mode(
             if file["written"] == written:
                 looks[file[flag]] += file["looks"]
         if looks[not wanted] > looks[wanted]:
-            problems.append(
-                f"the files were open for {'writing' if written else 'reading'} "
-                f"with{'out' * wanted} {flag.upper()} in "
-                f"{looks[not wanted]} of {sum(looks.values())} looks"
-            )
+            how = f"for {'writing' if written else 'reading'} with{'out' * wanted} {flag.upper()}"
+            share = f"{looks[not wanted]} of {sum(looks.values())} looks"
+            problems.append(f"the files were open {how} in {share}")
     return problems
 
 
@@ -126,10 +124,8 @@ def too_fast(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> li
     rate, name = max(((row[name], name) for row in rows for name in operations), default=(0, ""))
     if rate <= FASTEST:
         return []
-    return [
-        f"{name}: {number(rate, 3)} KiB/s in one cell: no memory carries more than "
-        f"{number(FASTEST, 3)}"
-    ]
+    most = f"no memory carries more than {number(FASTEST, 3)}"
+    return [f"{name}: {number(rate, 3)} KiB/s in one cell: {most}"]
 
 
 class StorageMixin(rfm.RegressionTestPlugin):
@@ -161,12 +157,8 @@ class StorageMixin(rfm.RegressionTestPlugin):
     def not_in_memory(self, seconds: int) -> None:
         """Skips the case on a file system in memory, which writing for `seconds` s would fill."""
         partition = self.current_partition
-        stated = partition.extras.get("file_system")
-        self.leave_out(
-            "not-here",
-            stated in MEMORY,
-            f"{partition.fullname} is in memory, which {seconds} s of writing would fill",
-        )
+        why = f"{partition.fullname} is in memory, which {seconds} s of writing would fill"
+        self.leave_out("not-here", partition.extras.get("file_system") in MEMORY, why)
 
     @run_before("run")
     def _look_at_the_file_system(self) -> None:
@@ -203,10 +195,9 @@ class StorageMixin(rfm.RegressionTestPlugin):
         kind = said.get("type")
         directory = found["file_system"]["directory"]
         if kind != stated and (stated or kind in MEMORY):
-            problems.append(
-                f"{directory} is {kind} (mounted at {said.get('mount')}); the site says "
-                f"{stated or 'nothing of a file system in memory'}"
-            )
+            other = stated or "nothing of a file system in memory"
+            there = f"{directory} is {kind} (mounted at {said.get('mount')})"
+            problems.append(f"{there}; the site says {other}")
         try:
             files = json.loads(Path(WRITTEN).read_text(encoding="utf-8"))
             said["files"] = ours = [file for file in files if file["inside"]]

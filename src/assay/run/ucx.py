@@ -55,11 +55,8 @@ class UcxMixin(rfm.RegressionTestPlugin):
             # ucx_perftest may be of another UCX than the one that the MPI loads.
             version = extras.get("ucx_tools_version", version)
         which = f"the stack {stack.name}" if stack else "this stack"
-        self.leave_out(
-            "undescribed",
-            version is None,
-            f"{which} does not say which UCX it has (ucx_version){other}",
-        )
+        why = f"{which} does not say which UCX it has (ucx_version){other}"
+        self.leave_out("undescribed", version is None, why)
         return str(version)
 
     def _ucx_that_ran(self, log: UcxLog) -> str:
@@ -91,12 +88,9 @@ class UcxMixin(rfm.RegressionTestPlugin):
             return
         self.env_vars.update(mpi.OPEN_MPI.only_ucx)
         names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
-        self.leave_out(
-            "not-here",
-            self.num_tasks > (self.num_tasks_per_node or self.num_tasks)
-            and not hands_on_variables(self),
-            f"the launcher {starter(self)} is not known to hand variables on to other nodes",
-        )
+        several = self.num_tasks > (self.num_tasks_per_node or self.num_tasks)
+        why = f"the launcher {starter(self)} is not known to hand variables on to other nodes"
+        self.leave_out("not-here", several and not hands_on_variables(self), why)
         passing = mpi.OPEN_MPI.passing_on(starter(self), names)
         self.job.launcher.options = [*self.job.launcher.options, *passing]
 

@@ -32,6 +32,9 @@ FILE, CASES = "promise.yaml", "cases.txt"
 #: word that is not there (words are promised); or a case that was skipped itself, as ReFrame says.
 ALWAYS = ("no-case", "lacks", "skipped due to skipped dependencies")
 
+#: The kind that no site can allow.
+NEVER = "undescribed"
+
 #: How many lines name single tests, and how many cases one line names; the rest is counted.
 NAMED, NAMES = 12, 3
 
@@ -296,7 +299,8 @@ def unlisted(
     lines = []
     for why, tests in refused.items():
         of_tests = ", ".join(f"{number} of {test}" for test, number in tests.items())
-        lines.append(f"{REFUSED}: {why}: {of_tests}; may_skip of {FILE} says what is allowed")
+        mend = "state it" if why.startswith(NEVER) else f"may_skip of {FILE} says what is allowed"
+        lines.append(f"{REFUSED}: {why}: {of_tests}; {mend}")
     return lines, [f"{number} skipped: {why}" for why, number in partial.items()]
 
 

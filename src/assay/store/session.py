@@ -16,6 +16,7 @@ import math
 import os
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -443,9 +444,13 @@ def unlisted(state: Mapping[str, Any], skipped: Iterable[Case]) -> tuple[list[st
     """As :func:`assay.store.promise.unlisted`, without cases that are red for another cause.
 
     :param state: what the plan of the session says of the promise. A session without a promise
-        allows all. One of a suite before kinds of skips is PARTIAL: nobody can judge its skips now.
+        allows all, and says what its site does not describe. One of a suite before kinds of skips
+        is PARTIAL: nobody can judge its skips now.
     """
     if "may_skip" not in state:
+        if "unpromised" in state:
+            open_ = (case.why for case in skipped if case.why.startswith(promise.NEVER))
+            return [], [f"{number} skipped: {why}" for why, number in Counter(open_).items()]
         old = "its skips were allowed by an older suite, and are not judged here"
         return [], [old] * bool(state.get("skips"))
     causes = (REACHED, NOT_RUN["fail_deps"])

@@ -83,7 +83,7 @@ test_a_bad_line_is_a_problem = problems(
 test_times_that_disagree_are_a_problem = problems(
     ib_perftest.parse,
     LAT,
-    [(TIMES, TIMES.replace("57264.32", "7264.32"), "the times contradict each other")],
+    [(TIMES, TIMES.replace("57264.32", "7264.32"), "time_max 7264.32 contradict each other: ")],
 )
 
 test_an_output_without_its_last_line_is_not_complete = incomplete(

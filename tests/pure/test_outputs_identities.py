@@ -47,3 +47,10 @@ def test_a_row_without_a_column_is_not_compared_and_a_problem_is_said_once():
 
 def test_what_cannot_be_computed_is_a_contradiction():
     assert contradictions([Identity("1 / a = b", "wrong")], {"a": 0, "b": 1}, {}) == ["wrong"]
+
+
+def test_by_default_the_words_have_the_values_and_the_identity():
+    identity = Identity("rate * time <= most")
+    assert contradictions([identity], {"most": 3, "time": 2.5, "rate": 4.0, "size": 1}, {}) == [
+        "rate 4, time 2.5, most 3 contradict each other: rate * time <= most"
+    ]

@@ -53,7 +53,7 @@ test_a_bad_row_is_a_problem = problems(
         (row(PINGPONG, 64) + "\n", "", "21 of 22 sizes"),
         (LAST, LAST.replace(LAST.split()[2], "nan"), "line 56: latency is nan"),
         (LAST, LAST.replace(LAST.split()[2], "0.00"), "line 56: latency is 0.00"),
-        (LAST, LAST.replace(LAST.split()[3], "1.00"), "the numbers of size 1048576 contradict"),
+        (LAST, LAST.replace(LAST.split()[3], "1.00"), "size 1048576 contradict each other"),
         (LAST, LAST + " 1.5", "line 56: 5 values for 4 columns"),
         (LAST, "lost connection", "line 56: not a row of IMB-MPI1: 'lost connection'"),
         (
@@ -66,17 +66,21 @@ test_a_bad_row_is_a_problem = problems(
 
 
 @pytest.mark.parametrize(
-    ("name", "column", "value"), [("biband", 2, "99999.99"), ("bcast", 4, "99999.99")]
+    ("name", "column", "said"),
+    [
+        ("biband", 2, "bandwidth 99999.99, messages_per_s 244784, size 4096 contradict each other"),
+        ("bcast", 4, "latency 99999.99, max "),
+    ],
 )
-def test_numbers_that_contradict_each_other(name, column, value):
+def test_numbers_that_contradict_each_other(name, column, said):
     text = TEXTS[f"2021.7.{name}"]
     words = row(text, 4096).split()
-    words[column] = value
+    words[column] = "99999.99"
 
     parsed = imb.parse(text.replace(row(text, 4096), " ".join(words)))
 
     (problem,) = parsed.problems
-    assert problem.endswith("the numbers of size 4096 contradict each other")
+    assert said in problem
 
 
 def test_wrong_data_are_a_problem():

@@ -149,7 +149,8 @@ def test_a_rate_of_0_is_a_small_number_beside_its_message_rate():
     assert parsed.sound
     assert parsed.rows[0]["bandwidth"] == 0
     wrong = slow.replace("0.00             93.91", "0.00          93910.91")
-    assert has(osu.parse(wrong, last_size=1 << 20).problems, "size 1 contradict each other")
+    problems = osu.parse(wrong, last_size=1 << 20).problems
+    assert has(problems, "size 1, bandwidth 0 contradict each other")
     nothing = slow.replace("93.91", " 0.00")
     problems = osu.parse(nothing, last_size=1 << 20).problems
     assert has(problems, "messages_per_s is 0.00, which is not a measured value")

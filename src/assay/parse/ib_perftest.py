@@ -48,15 +48,8 @@ _COLUMNS = {
 #: Times of one row, ascending; the mean is not among them.
 _ASCENDING = ("time_min", "latency", "time_p99", "time_p99_9", "time_max")
 _IDENTITIES = (
-    Identity(
-        f"bandwidth * {1 << 20} = size * million_messages_per_s * 1e6",
-        "size, rate and messages contradict each other",
-        share=0.001,
-    ),
-    *(
-        Identity(f"{earlier} <= {later}", "the times contradict each other")
-        for earlier, later in combinations(_ASCENDING, 2)
-    ),
+    Identity(f"bandwidth * {1 << 20} = size * million_messages_per_s * 1e6", share=0.001),
+    *(Identity(f"{one} <= {later}") for one, later in combinations(_ASCENDING, 2)),
 )
 #: Settings of the heading: name in the output -> name of the fact.
 _SETTINGS = {

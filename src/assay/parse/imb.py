@@ -59,12 +59,9 @@ BENCHMARKS = {
     },
 }
 _IDENTITIES = [
-    Identity(says, "the numbers of size {size} contradict each other")
-    for says in (
-        "bandwidth * latency = size",
-        "bandwidth * 1e6 = messages_per_s * size",
-        "min <= latency <= max",
-    )
+    Identity("bandwidth * latency = size"),
+    Identity("bandwidth * 1e6 = messages_per_s * size"),
+    Identity("min <= latency <= max"),
 ]
 _DEFECTS = {"defects": Column("defects", "1", positive=False)}
 

@@ -95,8 +95,7 @@ def _rows(
     :param ways: number of directions whose bytes the rate counts.
     """
     rows: list[Row] = []
-    words = "size, rate and time contradict each other"
-    identities = [Identity(f"bandwidth * {MBPS} * latency = {ways} * size", words)]
+    identities = [Identity(f"bandwidth * {MBPS} * latency = {ways} * size")]
     last_row, due = 0, 0
     loose: list[Line] = []
     for number, line in lines:

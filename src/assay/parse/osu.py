@@ -87,8 +87,8 @@ _COLUMNS = {
     "transmit_size": Column("transmit_size", "B", positive=False, whole=True),
 }
 _IDENTITIES = [
-    Identity(says, "the numbers of size {size} contradict each other")
-    for says in ("min <= latency <= max", "messages_per_s * size / 1e6 = bandwidth")
+    Identity("min <= latency <= max"),
+    Identity("messages_per_s * size / 1e6 = bandwidth"),
 ]
 # Messages that a program prints instead of a table, the most informative first.
 _REFUSALS = tuple(

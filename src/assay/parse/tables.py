@@ -48,17 +48,20 @@ class Identity:
     :ivar names: the columns that are needed.
     """
 
-    def __init__(self, says: str, words: str, share: float = 0.0) -> None:
+    def __init__(self, says: str, words: str = "", share: float = 0.0) -> None:
         """Takes an identity apart.
 
         :param says: two expressions with ``=`` between them, or several with ``<=``. A name in them
             is a column. Each is monotonic in each of its columns.
-        :param words: of the problem, with the values as ``{column:g}``.
+        :param words: of the problem, with the values as ``{column:g}``; by default all of them
+            and `says`.
         :param share: how much two sides may differ beside their digits, as a share of the second.
         """
-        self.words, self.share, self.most = words, share, "<=" in says
+        self.share, self.most = share, "<=" in says
         self._sides = [compile(side.strip(), says, "eval") for side in re.split("<?=", says)]
-        self.names = sorted({name for side in self._sides for name in side.co_names})
+        self.names = [*dict.fromkeys(name for side in self._sides for name in side.co_names)]
+        values = ", ".join(f"{name} {{{name}:.12g}}" for name in self.names)
+        self.words = words or f"{values} contradict each other: {says}"
 
     def holds(self, values: Mapping[str, float], halves: Mapping[str, float]) -> bool:
         """Whether it is true for some true values, at most so far from the printed ones."""

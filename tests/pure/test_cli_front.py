@@ -1,6 +1,7 @@
 """The messages of the command about itself, and about an unknown command."""
 
 import pytest
+import reframe  # noqa: F401 - it sets a variable, which a test must not
 
 from assay import __version__, cli
 

@@ -42,7 +42,7 @@ _FEW = 10
 #: of n, for a normal distribution.
 _ERROR_OF_MEDIAN = 1.2533
 
-#: How many values a baseline has at least, in units of ``Rules.persist``, even if the search took
+#: How many values a baseline has at least, in units of :data:`PERSIST`, even if the search took
 #: them for several levels.
 _BASELINE = 8
 
@@ -50,27 +50,17 @@ _BASELINE = 8
 _LEAST_NOISE = 0.1
 
 
+#: What counts as a change: how many runs a level must last, at least two; and its least size, as a
+#: share of the tolerance.
+PERSIST, SHARE = 5, 0.5
+
+#: What each further level costs in the search, in units of the variance of the noise times the
+#: logarithm of the number of runs. A larger one gives fewer false alarms and longer delays.
+_PENALTY = 5.0
+
+
 class NoLibrary(Exception):
     """The library of change points is not installed; the message says how to get it."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What counts as a change.
-
-    :ivar persist: how many runs a level must last, at least two.
-    :ivar share: its least size, as a share of the tolerance.
-    :ivar penalty: what each further level costs in the search, in units of the variance of the
-        noise times the logarithm of the number of runs. A larger one gives fewer false alarms and
-        longer delays.
-    """
-
-    persist: int = 5
-    share: float = 0.5
-    penalty: float = 5.0
-
-
-RULES = Rules()
 
 
 @dataclass(frozen=True)
@@ -94,9 +84,7 @@ class Step:
         return (self.after - self.before) / abs(self.before)
 
 
-def find(
-    values: npt.ArrayLike, tolerance: float, rules: Rules = RULES, cuts: Sequence[int] = ()
-) -> list[Step]:
+def find(values: npt.ArrayLike, tolerance: float, cuts: Sequence[int] = ()) -> list[Step]:
     """The changes of level, in order of time.
 
     :param values: the value of each run, in order of time, all finite, shape (runs,).
@@ -110,29 +98,27 @@ def find(
     for first, end in zip(edges, edges[1:]):
         found += [
             Step(first + step.at, step.before, step.after)
-            for step in _in_part(whole[first:end], tolerance, rules)
+            for step in _in_part(whole[first:end], tolerance)
         ]
     return found
 
 
-def _in_part(values: Any, tolerance: float, rules: Rules) -> list[Step]:
-    if len(values) < 2 * rules.persist or not values.any() or values.min() == values.max():
+def _in_part(values: Any, tolerance: float) -> list[Step]:
+    if len(values) < 2 * PERSIST or not values.any() or values.min() == values.max():
         return []
     level = abs(_median(values)) or np.abs(values).max()
     sigma = max(_noise(values), _LEAST_NOISE * tolerance * level)
     calm = _without_spikes(values, sigma)
     scaled = (calm - _median(calm)) / sigma
-    penalty = rules.penalty * math.log(len(calm))
-    search = library()(kernel="linear", min_size=rules.persist)
+    penalty = _PENALTY * math.log(len(calm))
+    search = library()(kernel="linear", min_size=PERSIST)
     search.fit(scaled.reshape(-1, 1))
     ends = [int(end) for end in search.predict(pen=penalty)]
-    found = _large(ends, calm, sigma, rules.share * tolerance, rules.persist)
-    return [step for step in found if _lasts(step, values, rules.persist)]
+    found = _large(ends, calm, sigma, SHARE * tolerance)
+    return [step for step in found if _lasts(step, values)]
 
 
-def _large(
-    ends: Sequence[int], values: Any, sigma: float, least: float, persist: int
-) -> list[Step]:
+def _large(ends: Sequence[int], values: Any, sigma: float, least: float) -> list[Step]:
     """The steps whose size is at least a fraction of the level since the last of them.
 
     That level is the first one that lasted, so a slow decline is compared with its beginning. The
@@ -141,7 +127,7 @@ def _large(
     found = []
     first, known = 0, ends[0]  # the values of the level that later ones are compared with
     for begin, end in zip(ends, ends[1:]):
-        known = max(known, min(begin, first + _BASELINE * persist))
+        known = max(known, min(begin, first + _BASELINE * PERSIST))
         before, after = _median(values[first:known]), _median(values[begin:end])
         error = _ERROR_OF_MEDIAN * sigma * math.sqrt(1 / (known - first) + 1 / (end - begin))
         if after != before and abs(after - before) >= least * abs(before) + error:
@@ -150,14 +136,14 @@ def _large(
     return found
 
 
-def _lasts(step: Step, values: Any, persist: int) -> bool:
+def _lasts(step: Step, values: Any) -> bool:
     """Whether enough values before a step are nearer to the old level, and after it to the new one.
 
     The search alone may take values of the old level for values of the new one. The values are
     those that were measured, with their spikes: two disturbed runs and two more are no level.
     """
     new = np.abs(values - step.after) < np.abs(values - step.before)
-    return bool((~new[: step.at]).sum() >= persist and new[step.at :].sum() >= persist)
+    return bool((~new[: step.at]).sum() >= PERSIST and new[step.at :].sum() >= PERSIST)
 
 
 def _noise(values: Any) -> float:

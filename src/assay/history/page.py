@@ -171,10 +171,10 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: ser
         ]
         marks += [
             Mark(at, f"{date(change.start)}: {change.what}", "planned")
-            for at, change in site.cuts(one)
+            for at, change in series.cuts(site, one)
         ]
         last = max(len(values) - TREND, 0)
-        drawn = partial(trend, values, site.tolerance(one.unit), marks)
+        drawn = partial(trend, values, series.tolerance(site, one.unit), marks)
         if not one.node:
             trends[one.case, f"{one.metric} [{one.unit}]"] = Markup(drawn(last))  # noqa: S704
         for each in steps:
@@ -188,7 +188,7 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: ser
         undefined=jinja2.StrictUndefined,
     )
     style = Path(show.__file__).with_name("page.css").read_text(encoding="utf-8")
-    planned = {change for site in sites.values() for change in site.said.planned}
+    planned = {change for site in sites.values() for change in site.planned}
     ordered = series.newest_first(pictures)
     return environment.get_template(
         "page.html"
@@ -200,7 +200,8 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: ser
         beyond=sum(map(_beyond, ordered)),
         problem=problem,
         planned=sorted((date(each.start), each.what, each) for each in planned),
-        rules=changes.RULES,
+        persist=changes.PERSIST,
+        share=changes.SHARE,
     )
 
 

@@ -84,28 +84,23 @@ def _medians(pairs: list[tuple[int, float]]) -> tuple[Any, Any]:
 # --- changes --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Site:
-    """What a site says about its metrics."""
-
-    said: metrics.Tolerances
-
-    def tolerance(self, unit: str) -> float:
-        """How far a metric in this unit may lie from its reference, as a fraction."""
-        known = metrics.UNITS.get(unit)
-        return float(getattr(self.said, known.kind if known else "other").least)
-
-    def cuts(self, series: Series) -> list[tuple[int, metrics.Planned]]:
-        """The planned changes of a series: index of the first value after each, and the change."""
-        return [
-            (int(np.searchsorted(series.starts, change.start)), change)
-            for change in sorted(self.said.planned, key=lambda change: change.start)
-            if change.concerns(series.partition, series.metric)
-        ]
+def tolerance(site: metrics.Tolerances, unit: str) -> float:
+    """How far a metric in this unit may lie from its reference, as a fraction."""
+    known = metrics.UNITS.get(unit)
+    return float(getattr(site, known.kind if known else "other").least)
 
 
-class Sites(dict[str, Site]):
-    """The sites of a folder by the names of their systems, each read when it is first asked for.
+def cuts(site: metrics.Tolerances, series: Series) -> list[tuple[int, metrics.Planned]]:
+    """The planned changes of a series: index of the first value after each, and the change."""
+    return [
+        (int(np.searchsorted(series.starts, change.start)), change)
+        for change in sorted(site.planned, key=lambda change: change.start)
+        if change.concerns(series.partition, series.metric)
+    ]
+
+
+class Sites(dict[str, metrics.Tolerances]):
+    """What the sites of a folder say, by system; each is read when it is first asked for.
 
     :param folder: holds ``tolerances.yaml`` of all sites, and a folder for each.
     """
@@ -113,7 +108,7 @@ class Sites(dict[str, Site]):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def __missing__(self, system: str) -> Site:
+    def __missing__(self, system: str) -> metrics.Tolerances:
         """Reads a site.
 
         :raises StoreError: a file of it is wrong or missing.
@@ -121,7 +116,7 @@ class Sites(dict[str, Site]):
         try:
             if not self.folder.is_dir():
                 raise StoreError(f"{self.folder / metrics.TOLERANCES}: no such folder")
-            self[system] = Site(metrics.tolerances(self.folder / system, StoreError))
+            self[system] = metrics.tolerances(self.folder / system, StoreError)
         except StoreError as error:
             raise StoreError(f"{error} (--folder names the folder of the sites)") from None
         return self[system]
@@ -159,11 +154,11 @@ def examine(all_series: Iterable[Series], sites: Sites) -> Iterator[tuple[Series
     together: list[Change] = []
     for series in all_series:
         site = sites[series.system]
-        tolerance = site.tolerance(series.unit)
-        cuts = [index for index, _ in site.cuts(series)]
+        width = tolerance(site, series.unit)
+        planned = [index for index, _ in cuts(site, series)]
         found = [
-            Change(series, step, series.starts[step.at], tolerance, _for_worse(series, step))
-            for step in changes.find(series.values, tolerance, cuts=cuts)
+            Change(series, step, series.starts[step.at], width, _for_worse(series, step))
+            for step in changes.find(series.values, width, planned)
         ]
         if not series.node:
             together = found
@@ -185,8 +180,8 @@ def _for_worse(series: Series, step: changes.Step) -> bool | None:
 def _among(change: Change, together: Iterable[Change]) -> bool:
     """Whether all nodes together changed in the same direction, within some runs."""
     for other in together:
-        first = max(other.step.at - changes.RULES.persist, 0)
-        last = min(other.step.at + changes.RULES.persist, len(other.series.starts) - 1)
+        first = max(other.step.at - changes.PERSIST, 0)
+        last = min(other.step.at + changes.PERSIST, len(other.series.starts) - 1)
         same = (other.step.after < other.step.before) == (change.step.after < change.step.before)
         alike = abs(change.step.relative) < LARGER * abs(other.step.relative)
         meets = other.series.starts[first] <= change.start <= other.series.starts[last]

@@ -74,6 +74,8 @@ def misshapen(content: Any, kind: Any, where: str = "") -> str:
             if fault := misshapen(part, of, f"{where}/{key}".lstrip("/")):
                 return fault
         return _fault(str(error).partition(" - at `")[0], content, kind, where)
+    except UnicodeEncodeError:
+        return f"{where or '(top level)'}: a key is no text in UTF-8; write it unescaped"
     return ""
 
 

@@ -79,3 +79,10 @@ def test_the_file_of_a_site_changes_single_keys_and_is_named_if_it_is_wrong(tmp_
     own.write_text("b: {valu: 3}\n")
     with pytest.raises(ValueError, match=f"{own}: b/valu: unknown key; did you mean 'value'"):
         files.layered(site, "metrics.yaml", kind, ValueError)
+
+
+def test_a_key_that_is_half_of_a_character_is_one_line(tmp_path):
+    path = tmp_path / "half.yaml"
+    path.write_text('{"top": {"source": "x", "metrics": {}, "\\ud800\\udc00": 1}}')
+    with pytest.raises(ValueError, match=r"half.yaml: .*a key is no text in UTF-8"):
+        files.read(path, dict[str, Entry], ValueError)

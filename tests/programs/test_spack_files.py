@@ -173,6 +173,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "spack/env").mkdir(parents=True)
     for name in ("spack.lock", "spack.lock.seal.yaml"):
         shutil.copy(MANIFESTS["debian12"].with_name(name), folder / "spack/env")
+    (tmp_path / "site-config/vocabulary.yaml").touch()  # by it, the suite knows a repository
     monkeypatch.delenv("ASSAY_SPACK_HOME", raising=False)
     return folder / "reframe.py"
 

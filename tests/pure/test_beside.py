@@ -164,6 +164,14 @@ def test_their_partitions_stay_and_a_place_is_a_clone_with_words_of_assay_only(s
     assert link["resources"] == found["batch"]["resources"]
 
 
+def test_keys_that_reframe_does_not_ask_for_may_be_absent(site):
+    theirs = changed(THEIRS, "systems/1/partitions/0/environs", None)
+    theirs = changed(theirs, "systems/1/partitions/1/resources/0/options", None)
+    found = partitions(site(theirs))
+    assert found["login"]["environs"] == []
+    assert found["node"]["resources"] == [{"name": "storage", "options": []}]
+
+
 def test_the_named_system_comes_first_and_the_others_stay(site):
     assert [each["name"] for each in site()["systems"]] == ["aion", "other", "generic"]
 

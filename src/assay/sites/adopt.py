@@ -117,7 +117,7 @@ def words(system: Mapping[str, Any], environments: Iterable[Mapping[str, Any]], 
 def _places(base: Mapping[str, Any]) -> Iterator[str]:
     name = base["name"]
     features = ["intra-node", "posix", "cma"]
-    devices = [each for each in base.get("devices", ()) if each["type"] == "gpu"]
+    devices = [each for each in base.get("devices", ()) if each.get("type") == "gpu"]
     arch = " ".join(str(each.get("arch", "")) for each in devices)
     vendor = next((word for start, word in VENDORS.items() if start in arch), "")
     if vendor:

@@ -88,6 +88,10 @@ def load(paths: Sequence[Path]) -> Any:
         raise ConfigError(f"{each}: ReFrame cannot load it: {kind}: {error}") from None
     finally:
         sys.path[:] = [*before, *(path for path in sys.path if path not in before)]
+    for partition in (part for system in config["systems"] for part in system["partitions"]):
+        partition.setdefault("environs", [])
+        for resource in partition.get("resources", ()):
+            resource.setdefault("options", [])
     return config
 
 

@@ -224,9 +224,9 @@ def test_their_logging_modes_and_options_stay_and_ours_are_added(site, tmp_path)
 
 
 def test_the_variable_for_their_prefix_is_where_jobs_write(site, monkeypatch):
-    monkeypatch.setenv("RFM_PREFIX", "/work/rfm")
+    monkeypatch.setenv("RFM_PREFIX", "/scratch/else")
     config = site()
-    assert config["systems"][0]["stagedir"].startswith("/work/rfm/stage/")
+    assert config["systems"][0]["stagedir"].startswith("/scratch/else/stage/")
 
 
 def test_a_python_file_that_changes_the_path_of_modules_does_no_harm(site, tmp_path):

@@ -41,7 +41,7 @@ HERE = {
     '"lmod"': '"nomod"',
     '"login[0-9]+.mycluster"': '".*"',
     '"slurm"': '"local"',
-    '"srun"': '"local"',
+    '"srun"': '"mpirun"',
     '            "modules": ["openmpi", "osu-micro-benchmarks", "hpl"],\n': "",
 }
 

@@ -26,7 +26,11 @@ from assay.store.cases import Case
 from assay.store.sanitize import finite, line
 
 #: Columns of a table by file size and record size.
-FILE_SIZE, RECORD_SIZE = "file_size", "record_size"
+SIZES_OF_A_CELL = ("file_size", "record_size")
+
+#: (size of the file [B], size of a record [B]) -> the value of a cell.
+Cells = dict[tuple[float, float], float]
+Ends = tuple[float, float]
 
 #: Unit of the colour bar of a grid of bytes per second.
 RATE = "MB/s"
@@ -57,28 +61,24 @@ _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 def sections(cases: Sequence[Case]) -> list[Section]:
     """Every figure of a session; a section without figures is left out."""
-    messages = curves(cases)
+    by_size = curves(cases)
     studies = [
         [_of_study(study, lines) for lines in scaling.charts(study)]
         for study in scaling.studies(cases)
     ]
     computing = (c for c in cases if c.kind == "compute" and not c.drawn_as("scaling"))
+    peaks = list(filter(None, map(of_peaks, computing)))
     storage = heat_maps(cases)
     columns = [list(of_columns(case)) for case in cases if case.proven]
     found = [
         Section("pairs", "Pairs of nodes", "Pairs of nodes", [list(pairs(cases))]),
-        Section("curves", "Point to point", "Messages between two ranks", [messages["curve"]]),
-        Section("partitions", "Partitions", "Messages within and across", [messages["partitions"]]),
+        Section("curves", "Point to point", "Messages between two ranks", [by_size["curve"]]),
+        Section("partitions", "Partitions", "Messages within and across", [by_size["partitions"]]),
         Section(
-            "collectives", "Collectives", "Collectives by message size", [messages["collective"]]
+            "collectives", "Collectives", "Collectives by message size", [by_size["collective"]]
         ),
         Section("scaling", "HPL", "HPL over nodes and problem sizes", studies),
-        Section(
-            "compute",
-            "Compute",
-            "Compute against its peaks",
-            [list(filter(None, map(of_peaks, computing)))],
-        ),
+        Section("compute", "Compute", "Compute against its peaks", [peaks]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
         Section("lines", "More and more", "More and more pairs, ranks or devices", columns),
         Section("btio", "BT-IO", "BT-IO: computing and writing", list(runs(cases))),
@@ -168,18 +168,14 @@ def _of_curves(  # noqa: PLR0913, PLR0917
 ) -> Figure:
     first, gpu = members[0][0], _on_gpu(members[0][0])
     both = [*(case for case, _ in members), *undrawn]
-    names = [
-        name or _way(case) or first.program
-        for name, case in zip(_labels(both, "transport", panel.partition == ""), both)
-    ]
-    shown = tuple(
-        dict.fromkeys(
-            figure
-            for case, _ in members
-            for figure in case.drawn_as("curve", "collective", "partitions")
-            if figure.kind != "partitions" or figure.column == column
-        )
-    )
+    always = "transport" if panel.partition else "partition"
+    names = [name or _way(case) or first.program for name, case in zip(_labels(both, always), both)]
+    shown = {
+        figure
+        for case, _ in members
+        for figure in case.drawn_as("curve", "collective", "partitions")
+        if figure.kind != "partitions" or figure.column == column
+    }
     partition = panel.partition or "within and across"
     missing = [*zip(names[len(members) :], (case.lack for case in undrawn))]
     if gpu and place and panel.buffers != "HH":
@@ -284,22 +280,18 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
 
     The grids of a row share the scale of their colours.
     """
-    rows: dict[tuple[Any, ...], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
+    rows: dict[tuple[Any, ...], list[tuple[Case, Cells]]] = {}
     for case in cases:
-        file_unit = factor(case.units.get(FILE_SIZE, ""), "B")
-        record_unit = factor(case.units.get(RECORD_SIZE, ""), "B")
-        if file_unit is None or record_unit is None or not case.proven:
+        of_file, of_record = (factor(case.units.get(key, ""), "B") for key in SIZES_OF_A_CELL)
+        if of_file is None or of_record is None or not case.proven:
             continue
         for column, raw_unit in case.units.items():
             if not raw_unit.endswith("/s"):
                 continue
             scale = factor(raw_unit, RATE)
-            found = [positive(row, (FILE_SIZE, RECORD_SIZE, column)) for row in case.rows]
-            cells = {
-                (at[0] * file_unit, at[1] * record_unit): at[2] * (scale or 1.0)
-                for at in found
-                if at
-            }
+            found = (positive(row, (*SIZES_OF_A_CELL, column)) for row in case.rows)
+            of = scale or 1.0
+            cells = {(at[0] * of_file, at[1] * of_record): at[2] * of for at in found if at}
             if cells:
                 mode, unit = case.parameters.get("sync", ""), raw_unit if scale is None else RATE
                 key = (case.test, *_order(column, mode), mode, unit)
@@ -307,22 +299,15 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
     drawn: list[list[Figure]] = []
     for (*_, operation, mode, unit), members in sorted(rows.items(), key=lambda row: row[0]):
         values = [value for _, cells in members for value in cells.values()]
-        ends = (min(values), max(values))
+        what = (operation, mode, unit, (min(values), max(values)))
         named = zip(_labels([case for case, _ in members]), members)
-        drawn.append([])
-        for label, (case, cells) in sorted(named, key=lambda one: (one[1][0].partition, one[0])):
-            drawn[-1].append(_of_sizes(case, operation, mode, unit, label, cells, ends))
+        ordered = sorted(named, key=lambda one: (one[1][0].partition, one[0]))
+        drawn.append([_of_sizes(case, cells, label, *what) for label, (case, cells) in ordered])
     return drawn
 
 
 def _of_sizes(  # noqa: PLR0913, PLR0917
-    case: Case,
-    column: str,
-    mode: str,
-    unit: str,
-    label: str,
-    cells: Mapping[tuple[float, float], float],
-    scale: tuple[float, float],
+    case: Case, cells: Cells, label: str, column: str, mode: str, unit: str, scale: Ends
 ) -> Figure:
     """One operation in one mode; the table has a row for each record size."""
     operation = " ".join(filter(None, (_MODES.get(mode, ""), column.replace("_", " "))))
@@ -407,27 +392,20 @@ def of_columns(case: Case) -> Iterator[Figure]:
         if not found:
             continue
         unit = case.units.get(figure.column, "1")
-        words = figure.column.replace("_", " ")
-        ratio = unit == "1"
-        values = [y for points in found.values() for _, y in points]
+        words, over = (text.replace("_", " ") for text in (figure.column, figure.over))
+        lines = tuple(Line(name, tuple(sorted(points))) for name, points in found.items())
+        values = [y for line in lines for _, y in line.points]
         wide = max(values) > 10**DECADES * min(values)
+        base = 2 if unit == "1" else 10 if wide else 0
+        scale = SIZES if case.units.get(figure.over) == "B" else COUNTS
+        what, side = figure.name or words, NO_SIDE.get(unit, "")
         # The values of the parameters tell the cases of a test apart.
         which = ", ".join([case.partition, case.environ, *case.parameters.values()])
         at = figure.where(case.partition)
         yield of_lines(
             f"{case.test} {figure.name} {which}",
             f"{case.program or case.test}, {which}: {figure.name}",
-            Lines(
-                figure.name or words,
-                unit,
-                figure.over.replace("_", " "),
-                tuple(Line(name, tuple(sorted(points))) for name, points in found.items()),
-                SIZES if case.units.get(figure.over) == "B" else COUNTS,
-                base=2 if ratio else 10 if wide else 0,
-                ideal=ratio,
-                axis=words,
-                side=NO_SIDE.get(unit, ""),
-            ),
+            Lines(what, unit, over, lines, scale, base, unit == "1", axis=words, side=side),
             [(figure.name, at)] if figure.name and at else [],
         )
 
@@ -488,28 +466,22 @@ def _of_runs(
         (f"{at}, P = {number}", reasons(its)) for (at, number), its in sorted(undone.items())
     )
     times = {at: (run["time"], run["io_time"]) for at, run in found}
-    drawing = Bars(
-        "time [s]",
-        ("total time", "time of I/O"),
-        tuple(
-            (f"{at[0]}, P = {at[1]}" + ("" if at in times else ": not measured"), times.get(at, ()))
-            for at in sorted({*done, *undone})
-        ),
+    rows = (
+        (f"{at[0]}, P = {at[1]}" + ("" if at in times else ": not measured"), times.get(at, ()))
+        for at in sorted({*done, *undone})
     )
+    said = (
+        f"{place}, P = {number}: {quantity(time, 's')}, of which {quantity(io, 's')} in I/O"
+        for (place, number), (time, io) in times.items()
+    )
+    head = ("file system", "P", "total time [s]", "I/O time [s]")
     yield Figure(
         f"{name} time",
         f"{name}: {TIMES}",
         caption("Lower is better.", missing),
-        drawing,
-        (
-            ("file system", "P", "total time [s]", "I/O time [s]"),
-            *((place, str(number), *both) for (place, number), both in times.items()),
-        ),
-        words="; ".join(
-            f"{place}, P = {number}: {quantity(time, 's')}, of which {quantity(io, 's')} in I/O"
-            for (place, number), (time, io) in times.items()
-        )
-        + ".",
+        Bars("time [s]", ("total time", "time of I/O"), tuple(rows)),
+        (head, *((place, str(number), *both) for (place, number), both in times.items())),
+        words="; ".join(said) + ".",
         shows=frozenset((f"{program}: {TIMES}", place) for place in places),
         missing=missing,
     )
@@ -537,26 +509,20 @@ def _on_gpu(case: Case) -> bool:
     return "configuration" in case.parameters
 
 
-def _labels(cases: Sequence[Case], always: str = "", partitions: bool = False) -> list[str]:
+def _labels(cases: Sequence[Case], always: str = "") -> list[str]:
     """Names for different cases of the same benchmark, from the properties that vary among them.
 
-    :param partitions: name the partition, and the way if there are several.
+    :param always: a property that is named in any case. Beside the partition, the way may vary.
     """
-    if partitions:
-        several = len({_way(case) for case in cases}) > 1
-        return [
-            f"{case.partition}, {_way(case)}" if several and _way(case) else case.partition
-            for case in cases
-        ]
     traits = [
-        {"transport": case.transport, "environ": case.environ, **case.parameters} for case in cases
+        {"partition": case.partition, "way": _way(case)}
+        if always == "partition"
+        else {"transport": case.transport, "environ": case.environ, **case.parameters}
+        for case in cases
     ]
     keys = dict.fromkeys(key for trait in traits for key in trait)
-    varying = [
-        key
-        for key in keys
-        if key != "benchmark" and len({trait.get(key, "") for trait in traits}) > 1
-    ]
+    several = [key for key in keys if len({trait.get(key, "") for trait in traits}) > 1]
+    varying = [key for key in several if key != "benchmark"]
     if always in keys and always not in varying:
         varying.insert(0, always)
     return [

@@ -236,10 +236,7 @@ def repository(site: Path) -> Path:
 
 
 def of_all_sites(site: Path, name: str) -> Path:
-    """A file that all sites share: beside the folders of the sites, else in ``site-config/``.
-
-    :param site: the folder of one site.
-    """
+    """A file that all sites share: beside the folder `site`, else in ``site-config/``."""
     places = (site.parent / name, repository(site) / "site-config" / name)
     return next((path for path in places if path.exists()), SUITE / "site-config" / name)
 

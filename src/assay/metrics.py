@@ -139,10 +139,7 @@ def unit(name: str) -> Unit:
 
 
 def unknown(declared: Mapping[str, str]) -> list[str]:
-    """The metrics whose unit is unknown, one line each.
-
-    :param declared: metric -> unit.
-    """
+    """The metrics whose unit is unknown, one line each; `declared`: metric -> unit."""
     found = []
     for metric, name in declared.items():
         try:

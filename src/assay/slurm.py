@@ -135,10 +135,7 @@ class Answers:
 
 
 def _fields(line: str) -> dict[str, str]:
-    """The words ``Key=value`` of a line. A value with blanks is cut at the first one.
-
-    Only the first of equal keys counts: texts of people (``Reason``, ``Comment``) are at the end.
-    """
+    """The words ``Key=value``, cut at a blank. Of equal keys the first counts: texts come last."""
     found: dict[str, str] = {}
     for key, value in re.findall(r"(?:^|\s)([A-Z]\w*)=(\S*)", line):
         found.setdefault(key, "" if value == "(null)" else value)

@@ -43,10 +43,7 @@ NAMED, SHOWN = 4, 60
 
 
 def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The nodes that differ from the majority, one line for each differing value.
-
-    :param nodes: name -> the result of :func:`assay.node.provenance.collect` on this node.
-    """
+    """The nodes that differ from the majority, a line for each value; name -> its provenance."""
     flat = {name: dict(_flat(found)) for name, found in nodes.items()}
     keys = dict.fromkeys(key for values in flat.values() for key in values)
     problems = []

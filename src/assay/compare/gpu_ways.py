@@ -210,10 +210,7 @@ def rates(wanted: Callable[[Copy], bool]) -> Values:
 
 
 def _compared(copy: Copy) -> str:
-    """The name by which a way is compared with that of other nodes: one with its own is the same.
-
-    Memory of the host that is near a GPU on one node, and far on another, makes another way.
-    """
+    """The name of a way among all nodes. Memory of the host near a GPU makes a way of its own."""
     return f"{copy.way} {copy.near}".rstrip()
 
 
@@ -313,10 +310,7 @@ def _worse(
 
 
 def not_compared(found: Sequence[Turn]) -> list[str]:
-    """The ways that neither siblings nor other nodes could have judged, one line each.
-
-    Of two GPUs of one node, nobody knows which one is right.
-    """
+    """The ways that neither siblings nor other nodes could judge: of two GPUs, any may be right."""
     places: dict[str, tuple[Place, str]] = {}
     names: dict[str, str] = {}
     for turn in found:

@@ -67,10 +67,7 @@ class Named:
 
 
 def diagnose(found: Sequence[Turn], tolerance: float) -> list[Named]:
-    """The GPUs and pairs that are worse than others.
-
-    :param tolerance: how much worse a rate may be, relative: 0.2 is 20 %.
-    """
+    """The GPUs and pairs that are worse than others by more than `tolerance`: 0.2 is 20 %."""
     names = _names(found)
     of_gpu: dict[Place, dict[str, Finding]] = {}
     for quantity, values in QUANTITIES.items():
@@ -183,10 +180,7 @@ def _without_access(
 def _kept_apart(
     apart: Mapping[Place, int], found: Sequence[Turn], names: Mapping[Place, str]
 ) -> Iterator[Named]:
-    """The pairs that NVLink joins, and the driver keeps apart; one line if a node has many.
-
-    :param apart: pair -> the number of its NVLinks.
-    """
+    """Pairs that NVLink joins, with their links, and the driver keeps apart; one line for many."""
     of_node: dict[str, list[str]] = {}
     for node, a, b, links in _both(apart):
         how = "cannot access each other's memory"

@@ -137,10 +137,7 @@ class Sweep:
         return {what: one.record() for what, one in self._first_look(found, tolerance).items()}
 
     def suspects(self, found: Sequence[Any], tolerance: float) -> list[str]:
-        """The nodes with a unit that the first look finds slow.
-
-        :param tolerance: how much worse a unit may be, relative: 0.3 is 30 %.
-        """
+        """The nodes with a unit that the first look finds worse by `tolerance`: 0.3 is 30 %."""
         populations = self._first_look(found, tolerance).values()
         named = (self.node_of(name) for one in populations for name in one.suspects)
         return list(dict.fromkeys(named))
@@ -148,10 +145,7 @@ class Sweep:
     def second_look(
         self, found: Sequence[Any], tolerance: float, nodes: Sequence[str] = ()
     ) -> list[str]:
-        """Nodes with further turns: the suspects, alternating with some without suspicion.
-
-        :param nodes: all nodes of the job.
-        """
+        """The nodes with further turns, of all nodes: suspects, and between them some others."""
         suspected = self.suspects(found, tolerance)
         others = dict.fromkeys(turn.node for turn in found if turn.node not in suspected)
         beside = list(others)[: BESIDE if suspected else 0]

@@ -84,7 +84,7 @@ class Mark(NamedTuple):
 
 
 def baselines(values: Sequence[float], marks: Iterable[Mark]) -> list[tuple[int, int, float]]:
-    """The parts between planned changes: first index, end, and the level before their first change.
+    """Parts between planned changes: first index, end, level before their first change.
 
     :param values: in order of time, at least one.
     """

@@ -61,10 +61,7 @@ class Peak:
 
 
 def of_peak(seen: str, value: float, peak: Peak, unit: str = "MB/s") -> Ratio:
-    """A rate in times of its peak, which is an upper limit.
-
-    :param seen: what has the rate, with a verb.
-    """
+    """A rate in times of its peak, an upper limit; `seen` says what has the rate, with a verb."""
     most = float(peak.most or 0)
     return Ratio(
         value / peak.value,

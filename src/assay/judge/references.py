@@ -285,10 +285,7 @@ class References:
         return lines
 
     def unanswered(self, cases: Collection[tuple[Case, Mapping[str, str]]]) -> list[str]:
-        """Metrics that would fail because no reference or rule applies, one line each.
-
-        :param cases: as for :meth:`idle`.
-        """
+        """Metrics that would fail because no reference or rule applies, one line each."""
         lines = []
         for case, units in cases:
             if "" in case.values():

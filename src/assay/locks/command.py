@@ -14,10 +14,7 @@ from assay.locks.seal import Seal, differences
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the lock of one site, or all; returns the exit code.
-
-    1: there is a fault. 2: there is no such site, or no repository.
-    """
+    """Check the lock of one site, or all; 1: there is a fault; 2: no such site or repository."""
     root, site = args.root, args.site
     folder = root / "site-config"
     if not folder.is_dir():

@@ -121,10 +121,7 @@ def iron(lock: Lock, seal: Seal) -> Iterator[str]:
 
 
 def settings(file: str, document: Any) -> Iterator[str]:
-    """A file of the configuration means the same on every machine, and hides nothing.
-
-    Spack would accept all that is refused here.
-    """
+    """A file means the same on every machine, and hides nothing. Spack itself accepts all this."""
     inside = _at(document, "spack") or document
     for key in _keys(document):
         if key.endswith(":"):

@@ -104,10 +104,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """Figures under one heading, in rows that share a scale; `narrow` figures go side by side.
-
-    :ivar word: text of a link to it.
-    """
+    """Figures under one heading, in rows that share a scale; `word` is the text of a link to it."""
 
     anchor: str
     word: str
@@ -124,10 +121,7 @@ def of(sections: Iterable[Section]) -> list[Figure]:
 def of_lines(
     name: str, title: str, drawing: Lines, shows: Iterable[Shown], what: str = "line"
 ) -> Figure:
-    """A figure of lines; its table has a row for each x.
-
-    :param what: what distinguishes its lines.
-    """
+    """A figure of lines; its table has a row for each x, and `what` distinguishes the lines."""
     lines, unit = drawing.lines, drawing.unit
     sizes = drawing.scale == plots.SIZES
     text = binary if sizes else spaced

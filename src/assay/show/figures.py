@@ -87,10 +87,7 @@ def sections(cases: Sequence[Case]) -> list[Section]:
 
 
 class _Panel(NamedTuple):
-    """What the lines of one figure share; also known for a case that was not run.
-
-    :ivar partition: "" if its lines are partitions.
-    """
+    """What the lines of one figure share. The partition is "" if its lines are partitions."""
 
     system: str
     partition: str
@@ -229,10 +226,7 @@ def _marks(case: Case, column: str, points: plots.Points) -> Iterator[Mark]:
 
 
 def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
-    """One grid for each measured column of each case whose rows name both ends of a pair.
-
-    Its table has a row for each pair, the worst first.
-    """
+    """A grid for each measured column of the cases whose rows name pairs of nodes."""
     for case in cases:
         rows = [row for row in case.rows if all(row.get(end) for end in ENDS)]
         nodes = sorted({line(row[end]) for row in rows for end in ENDS})
@@ -276,10 +270,7 @@ def _of_pairs(
 
 
 def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
-    """Rows of grids: a row for each (operation, mode), a grid for each file system in it.
-
-    The grids of a row share the scale of their colours.
-    """
+    """Rows of grids that share a scale: a row for each operation and mode, a grid for each case."""
     rows: dict[tuple[Any, ...], list[tuple[Case, Cells]]] = {}
     for case in cases:
         of_file, of_record = (factor(case.units.get(key, ""), "B") for key in SIZES_OF_A_CELL)
@@ -510,10 +501,7 @@ def _on_gpu(case: Case) -> bool:
 
 
 def _labels(cases: Sequence[Case], always: str = "") -> list[str]:
-    """Names for different cases of the same benchmark, from the properties that vary among them.
-
-    :param always: a property that is named in any case. Beside the partition, the way may vary.
-    """
+    """Names for cases of one benchmark, from what varies among them, and the property `always`."""
     traits = [
         {"partition": case.partition, "way": _way(case)}
         if always == "partition"

@@ -105,10 +105,7 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Mark:
-    """A judged point of a line at `at`; values and bounds are in the unit of the line.
-
-    :ivar reference: the expected value, with the bounds `lower` and `upper`, if it has them.
-    """
+    """A judged point of a line at `at`, with its reference and bounds, in the unit of the line."""
 
     at: float
     value: float
@@ -216,10 +213,7 @@ def draw(drawing: Drawing) -> Canvas:
 
 
 def _lines(drawing: Lines) -> Canvas:
-    """Each line with a colour and a marker of its own.
-
-    If the number of ranks varies, the marker shows this number, and only the colour shows the way.
-    """
+    """Each line has a colour and a marker. If numbers of ranks vary, the marker shows this one."""
     figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     handles: list[Any] = []
@@ -289,10 +283,7 @@ def _scale_x(axes: Any, scale: str, xs: Sequence[float]) -> None:
 
 
 def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
-    """Draws reference and bounds of judged points, and a cross on those outside of their bounds.
-
-    Returns the entries of the legend.
-    """
+    """Draws references and bounds, and crosses on what lies outside; returns legend entries."""
     entries = []
     for mark in marks:
         ends = [end for end in (mark.lower, mark.upper) if end is not None]
@@ -476,10 +467,7 @@ def _saved(figure: Canvas, **options: Any) -> bytes:
 
 
 def _apart(values: Sequence[float], labels: int) -> list[float]:
-    """The values with room for a label on an axis logarithmic to base 2: 15, but then not 16.
-
-    :param labels: how many have room; of long ones fewer.
-    """
+    """The values with room for so many labels on an axis to base 2: 15, but then not 16."""
     ratio = (values[-1] / values[0]) ** (1 / labels)
     kept: list[float] = []
     for value in values:

@@ -52,10 +52,7 @@ class Counts:
 
 
 def harness(session: Session) -> str:
-    """The wall time outside of benchmarks and of a scheduler's queue: what the suite itself took.
-
-    It is unknown if several jobs existed at the same time.
-    """
+    """The wall time outside of benchmarks and of a queue; unknown if jobs ran at the same time."""
     total = session.elapsed
     inside = sum(case.benchmark_seconds for case in session.cases)
     waited = sum(case.queue_seconds for case in session.cases)

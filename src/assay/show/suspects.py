@@ -153,10 +153,7 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
 
 
 def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
-    """Each node by each test, the suspects first; empty for a run on one node.
-
-    :param found: the result of :func:`suspects`.
-    """
+    """Each node by each test, those of :func:`suspects` first; empty for a run on one node."""
     rows: dict[str, dict[str, tuple[str, Case]]] = {}
     tests: dict[str, None] = {}
     worst_how = list(FARED).index

@@ -61,10 +61,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Absent:
-    """A figure, or a part of a figure, without a measurement in a session.
-
-    :ivar test: the tests of the session that should measure it; "" if none was selected.
-    """
+    """A figure or a part without a measurement, and the tests that should measure it, if any."""
 
     figure: str
     at: str
@@ -138,10 +135,7 @@ def shows(figures: Iterable[Declared], partition: str, place: str = "") -> froze
 
 
 def unselected(place: str, ways: Iterable[str]) -> list[Missing]:
-    """Configurations for GPU memory at a place that no case of the session should measure.
-
-    :param ways: the configurations of the cases, measured or not.
-    """
+    """Configurations for GPU memory at a place that are not among those of the cases, `ways`."""
     return [(way, reasons([])) for way in configurations(place) if way not in {*ways}]
 
 

@@ -278,10 +278,7 @@ class _Board:
         return findings
 
     def failures(self, good: Iterable[int] = ()) -> tuple[list[Finding], list[str]]:
-        """Dead nodes and pairs, and pairs that failed only sometimes.
-
-        :param good: nodes that are known to work, for example from an earlier pass.
-        """
+        """Dead nodes and pairs, and pairs that failed once; `good` nodes are known to work."""
         living = Counter(i for pair in self.alive for i in pair)
         living.update(dict.fromkeys(good, 0))
         if len(self.dead) > 1 and not living:
@@ -329,10 +326,7 @@ class _Board:
     def slow(
         self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats | None = None
     ) -> list[Finding]:
-        """The faults that a fit of these pairs shows, in words.
-
-        :param cost: what was taken out of the values of the pairs before the fit.
-        """
+        """The faults of a fit in words; `cost` was taken out of the values of the pairs before."""
         findings = []
         base = metric.said(fit.base)
         slow = set(fit.slow_nodes.tolist())

@@ -235,10 +235,7 @@ class Suspicion:
 
 
 class Crossings:
-    """Which parts each of some pairs crosses.
-
-    :param ends: the two nodes of each pair.
-    """
+    """Which parts each pair crosses; `ends` are the two nodes of each pair."""
 
     def __init__(self, fabric: Fabric, ends: Sequence[tuple[str, str]]) -> None:
         paths = [fabric.path(a, b) for a, b in ends]

@@ -253,10 +253,7 @@ def _of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorL
 
 
 def draw(plan_file: str, log_file: str) -> dict[str, Any]:
-    """The rounds of a sparse tournament as pairs of ranks, when the nodes are known.
-
-    Where the topology is known, half of them are within switches.
-    """
+    """The rounds of a sparse tournament as pairs of ranks; half within switches that are known."""
     plan, log, fabric = _of_job(plan_file, log_file)
     limit, nodes = plan["sparse"], log.nodes
     if fabric is None:

@@ -81,7 +81,6 @@ class Tolerances(msgspec.Struct, forbid_unknown_fields=True):
 def tolerances(site: Path, refusal: type[Exception]) -> Tolerances:
     """What is tolerated at a site: the file of all sites, with the changes of the site.
 
-    :param site: the site's folder.
     :raises refusal: a file is missing or not valid.
     """
     return files.layered(site, TOLERANCES, Tolerances, refusal)
@@ -108,11 +107,7 @@ _TABLE: tuple[tuple[str, str, Mapping[str, float]], ...] = (
 
 @dataclass(frozen=True)
 class Unit:
-    """One unit.
-
-    :ivar kind: a key of :data:`FAULT`.
-    :ivar base: the unit of the same quantity that `factor` leads to.
-    """
+    """A unit: its kind, a key of :data:`FAULT`, and the factor to the base unit of the quantity."""
 
     kind: str
     base: str

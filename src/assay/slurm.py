@@ -95,11 +95,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Pool:
-    """The nodes on which a site runs: the largest group of alike nodes of a partition.
-
-    :ivar nodes: the group, some of which take jobs now.
-    :ivar others: nodes of the partition that differ, with what they have; one line for each kind.
-    """
+    """The largest group of alike nodes of a partition, on which a site runs; others in words."""
 
     partition: Partition
     nodes: tuple[Node, ...]

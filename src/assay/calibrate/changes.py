@@ -77,12 +77,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a calibration.
-
-    :ivar entries: all entries of the new file.
-    :ivar changes: every metric that is new, measured anew, or gone.
-    :ivar left: how many metrics ``references.yaml`` decides, by the reason.
-    """
+    """The new entries, what changed, and how many metrics are decided by hand, by the reason."""
 
     entries: Sequence[Mapping[str, Any]]
     changes: Sequence[Change]

@@ -241,10 +241,8 @@ def nodes_needed(fabric: Fabric) -> int:
 def found(
     chosen: Sequence[Sides], entries: Sequence[Mapping[str, Any]], pairs: Sequence[Pair]
 ) -> list[Found]:
-    """What each two switches showed.
+    """What each two switches showed; `entries` of the log and `pairs` are the same, in one order.
 
-    :param entries: those of :mod:`assay.node.pairs` for the pairs, in their order.
-    :param pairs: the same pairs, with their values.
     :raises ValueError: as :func:`in_rounds`.
     """
     played = [one.rounds() for one in chosen]

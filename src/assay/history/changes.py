@@ -65,12 +65,7 @@ class NoLibrary(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """A change of level.
-
-    :ivar at: index of the first value at the new level.
-    :ivar before: the level before it: the median of its values, in the unit of the metric.
-    :ivar after: the level from `at` on.
-    """
+    """A change at the index of the first new value; the levels are medians in the metric's unit."""
 
     at: int
     before: float

@@ -71,12 +71,7 @@ def row(change: series.Change) -> tuple[str, ...]:
 
 
 class Mark(NamedTuple):
-    """A vertical line.
-
-    :ivar at: index of the first value behind it.
-    :ivar what: what a reader is told of it.
-    :ivar kind: ``change`` or ``planned``, the class of the line.
-    """
+    """A vertical line before the value at an index, with its text and its class."""
 
     at: int
     what: str

@@ -161,9 +161,8 @@ def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
 
 
 def insert(connection: sqlite3.Connection, found: Session) -> bool:
-    """Write what a session measured; False if another process has just done it.
+    """Write what a session measured that has a time and a name; False if another process just did.
 
-    :param found: a session with a time and a name of its own.
     :raises sqlite3.Error: the history is damaged or cannot be written.
     """
     assert found.start is not None
@@ -219,9 +218,8 @@ class Run:
 
 
 def runs(connection: sqlite3.Connection, last: int) -> list[Run]:
-    """The latest runs, in order of time.
+    """So many of the latest runs, in order of time.
 
-    :param last: how many.
     :raises sqlite3.Error: the history is damaged.
     """
     names = connection.execute(

@@ -24,13 +24,7 @@ from assay.quantities import number
 
 
 class Ratio(NamedTuple):
-    """What is judged of one launch.
-
-    :ivar value: the ratio.
-    :ivar most: the most that is plausible.
-    :ivar seen: what was seen, in words.
-    :ivar bound: what is plausible, and what to do next.
-    """
+    """A ratio of one launch and the most that is plausible; in words, what was seen and what is."""
 
     value: float
     most: float

@@ -168,9 +168,7 @@ class Included(_Struct):
 
 
 def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:
-    """Reads a file of references and validates it.
-
-    :param kind: :class:`Document` or :class:`Included`.
+    """Reads a file of references, or one with references only, and validates it.
 
     :raises ReferencesError: the file is missing, is not YAML, or does not have the shape.
     """

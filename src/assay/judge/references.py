@@ -93,13 +93,7 @@ class Recorded:
 
 
 class References:
-    """All references of one site.
-
-    :param path: the site's ``references.yaml``, for messages.
-    :param document: its content, already validated by the schema.
-    :param calibrated: the entries of ``calibrated.yaml``, also validated.
-    :param included: the entries of each file that it includes.
-    """
+    """All references of one site: of ``references.yaml``, what it includes, and calibrated ones."""
 
     def __init__(
         self,

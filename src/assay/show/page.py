@@ -58,8 +58,6 @@ def render(
 ) -> str:
     """The page as HTML.
 
-    :param sections: the figures of the session.
-    :param absent: the figures that the session does not have.
     :param beside: path of the page; links to outputs are relative to its directory.
     :param history: address of the page of the history; None for no link.
     """

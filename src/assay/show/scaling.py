@@ -105,7 +105,7 @@ def studies(cases: Iterable[Case]) -> list[Study]:
 
 
 def charts(study: Study) -> list[Lines]:
-    """T and S over P with a line for each N, SP and SPF over N with one for each P; none is empty."""
+    """T and S over P with a line for each N, SP and SPF over N with a line for each P."""
     counts, orders = (sorted(set(each)) for each in zip(*study.time))
     # Large N may not fit on few nodes.
     holes = [(p, n) for p in counts for n in orders if (p, n) not in study.time]

@@ -69,11 +69,7 @@ _BROKEN = (How.OUT.value, How.FAILED.value)
 
 @dataclass(frozen=True)
 class Suspect:
-    """A node, a part of the network, or a pair of which neither node is accused alone.
-
-    :ivar causes: the strongest first.
-    :ivar part: the part of the network, for example ``switch leaf1``; "" for nodes.
-    """
+    """A node, a part of the network, or a pair of which neither node is accused alone."""
 
     nodes: tuple[str, ...]
     causes: tuple[Cause, ...]

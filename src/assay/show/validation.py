@@ -44,11 +44,7 @@ class _Group(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Wanted:
-    """One figure at one place.
-
-    :ivar declared: the name by which tests declare it.
-    :ivar keys: the other keys of its entry.
-    """
+    """A figure at a place, with the keys of its entry; tests name it as `declared` does."""
 
     figure: str
     at: str

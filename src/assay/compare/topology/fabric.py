@@ -47,11 +47,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Path:
-    """What lies between two switches with nodes.
-
-    :ivar hops: number of trunks on the shortest path; 0 within a switch.
-    :ivar parts: what all shortest paths cross.
-    """
+    """Number of trunks between two switches with nodes, and what all shortest paths cross."""
 
     hops: int
     parts: tuple[Part, ...]

@@ -168,11 +168,7 @@ def _good(first: Diagnosis, metric: Metric | None = None) -> Mask:
 def _weighed(
     seen: Iterable[Finding], runs: Runs, first: Diagnosis, met: Container[str]
 ) -> tuple[list[Finding], list[str], list[str]]:
-    """What both passes say of nodes and pairs: faults, doubts, remarks.
-
-    :param seen: the findings of the second pass.
-    :param met: the nodes that were measured in it.
-    """
+    """Faults, doubts and remarks of both passes; the second one found `seen` and measured `met`."""
     named, suspects = {finding.nodes for finding in first.findings}, set(first.suspects)
     shown_again = {(node, finding.metric) for finding in seen for node in finding.nodes}
     faults: list[Finding] = []

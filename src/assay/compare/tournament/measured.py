@@ -227,11 +227,7 @@ def uncrossed(size: int, said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def known_fabric(said: Mapping[str, Any] | None, nodes: Sequence[str]) -> Fabric | None:
-    """The network of a plan; None if none is stated, or if a node is on no switch of it.
-
-    :param said: what :meth:`assay.compare.topology.fabric.Fabric.said` wrote.
-    :param nodes: as they name themselves, with or without their domain.
-    """
+    """The network of a plan for nodes as they name themselves; None if it lacks one of them."""
     fabric = None if said is None else fabric_of(said, nodes)
     return None if fabric is None or fabric.lacking(nodes) else fabric
 

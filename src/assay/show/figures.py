@@ -10,17 +10,7 @@ from assay.judge import Verdict
 from assay.metrics import factor, lower_is_better
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots, scaling, validation
-from assay.show.figure import (
-    Figure,
-    Section,
-    caption,
-    count,
-    drawable,
-    of_lines,
-    others,
-    positive,
-    reasons,
-)
+from assay.show.figure import Figure, Section, drawable, of_lines, positive
 from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
 from assay.store.cases import Case
 from assay.store.sanitize import finite, line
@@ -49,23 +39,12 @@ DECADES = 2
 #: Units of columns that are better on neither side, in words: a part of another case, a size.
 NO_SIDE = {"%": "At 100 % both are equal", "B": "Neither more nor less is better"}
 
-#: What figures of the kind `runs` show: the times, and both throughputs with column and unit.
-TIMES = "total time and time of I/O"
-THROUGHPUTS = {
-    "throughput of computing": ("mops_total", "Mop/s"), "throughput of I/O": ("io_rate", "MB/s"),
-}  # fmt: skip
-_UNITS = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
-
 _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 
 def sections(cases: Sequence[Case]) -> list[Section]:
     """Every figure of a session; a section without figures is left out."""
     by_size = curves(cases)
-    studies = [
-        [_of_study(study, lines) for lines in scaling.charts(study)]
-        for study in scaling.studies(cases)
-    ]
     computing = (c for c in cases if c.kind == "compute" and not c.drawn_as("scaling"))
     peaks = list(filter(None, map(of_peaks, computing)))
     storage = heat_maps(cases)
@@ -77,11 +56,11 @@ def sections(cases: Sequence[Case]) -> list[Section]:
         Section(
             "collectives", "Collectives", "Collectives by message size", [by_size["collective"]]
         ),
-        Section("scaling", "HPL", "HPL over nodes and problem sizes", studies),
+        Section("scaling", "HPL", "HPL over nodes and problem sizes", scaling.hpl(cases)),
         Section("compute", "Compute", "Compute against its peaks", [peaks]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
         Section("lines", "More and more", "More and more pairs, ranks or devices", columns),
-        Section("btio", "BT-IO", "BT-IO: computing and writing", list(runs(cases))),
+        Section("btio", "BT-IO", "BT-IO: computing and writing", list(scaling.runs(cases))),
     ]
     return [section for section in found if any(section.rows)]
 
@@ -355,17 +334,6 @@ def of_peaks(case: Case) -> Figure | None:
     )
 
 
-def _of_study(study: scaling.Study, lines: Lines) -> Figure:
-    """The figure of T, S, SP or SPF of a study."""
-    return of_lines(
-        f"{study.test} {lines.quantity.split('(')[0]} {study.partition} {study.environ}",
-        f"{study.program}, {study.partition}, {study.environ}: {lines.quantity}",
-        lines,
-        [(lines.quantity, study.program)],
-        "N" if lines.scale == COUNTS else "P",
-    )
-
-
 def of_columns(case: Case) -> Iterator[Figure]:
     """One column of a case over another one, for each figure `lines` that it declares.
 
@@ -398,95 +366,6 @@ def of_columns(case: Case) -> Iterator[Figure]:
             f"{case.program or case.test}, {which}: {figure.name}",
             Lines(what, unit, over, lines, scale, base, unit == "1", axis=words, side=side),
             [(figure.name, at)] if figure.name and at else [],
-        )
-
-
-def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
-    """Times and throughputs over the number of processes, for each class, way and stack."""
-    groups: dict[tuple[object, ...], list[Case]] = {}
-    for case in cases:
-        for figure in case.drawn_as("runs"):
-            key = (figure.name, case.system, case.environ, others(case, "ranks", "npb_class"))
-            groups.setdefault(key, []).append(case)
-    for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0])):
-        done: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
-        undone: list[tuple[str, tuple[str, int], Case]] = []
-        for case in members:
-            if run := _run(case):
-                of_class = str(case.rows[0].get("class", "?"))
-                done.setdefault(of_class, {})[case.partition, int(run["processes"])] = run
-            elif asked := count(case, "ranks"):
-                of_class = case.parameters.get("npb_class", "")
-                undone.append((of_class, (case.partition, asked), case))
-        same = members[0]
-        way = ", ".join(filter(None, map(same.parameters.get, ("subtype", "mpi_io"))))
-        for of_class, found in sorted(done.items()):
-            lacking: dict[tuple[str, int], list[Case]] = {}
-            for class_of_case, at, case in undone:
-                # A case that ended before it chose its class may belong to any class.
-                if class_of_case in ("", of_class):
-                    lacking.setdefault(at, []).append(case)
-            name = " ".join(filter(None, (f"{program} class {of_class}", way)))
-            yield list(_of_runs(str(program), f"{name}, {same.environ}", found, lacking))
-
-
-def _run(case: Case) -> dict[str, float] | None:
-    """The numbers of the first row; None if they are not those of a run."""
-    if not case.proven or any(case.units.get(name) != unit for name, unit in _UNITS.items()):
-        return None
-    row, names = case.rows[0], ("processes", "time", "mops_total", "io_rate")
-    found = positive(row, names)
-    # BT rounds times to 0.01 s, so the time of I/O may be 0.
-    io_time = finite(row.get("io_time"))
-    if found is None or io_time is None or found[0] != int(found[0]):
-        return None
-    if not 0 <= io_time <= found[1]:
-        return None
-    return {**dict(zip(names, found)), "io_time": io_time}
-
-
-def _of_runs(
-    program: str,
-    name: str,
-    done: Mapping[tuple[str, int], Mapping[str, float]],
-    undone: Mapping[tuple[str, int], Sequence[Case]],
-) -> Iterator[Figure]:
-    found = sorted(done.items())
-    places = sorted({place for place, _ in done})
-    missing = tuple(
-        (f"{at}, P = {number}", reasons(its)) for (at, number), its in sorted(undone.items())
-    )
-    times = {at: (run["time"], run["io_time"]) for at, run in found}
-    rows = (
-        (f"{at[0]}, P = {at[1]}" + ("" if at in times else ": not measured"), times.get(at, ()))
-        for at in sorted({*done, *undone})
-    )
-    said = (
-        f"{place}, P = {number}: {quantity(time, 's')}, of which {quantity(io, 's')} in I/O"
-        for (place, number), (time, io) in times.items()
-    )
-    head = ("file system", "P", "total time [s]", "I/O time [s]")
-    yield Figure(
-        f"{name} time",
-        f"{name}: {TIMES}",
-        caption("Lower is better.", missing),
-        Bars("time [s]", ("total time", "time of I/O"), tuple(rows)),
-        (head, *((place, str(number), *both) for (place, number), both in times.items())),
-        words="; ".join(said) + ".",
-        shows=frozenset((f"{program}: {TIMES}", place) for place in places),
-        missing=missing,
-    )
-    for what, (column, unit) in THROUGHPUTS.items():
-        lines = tuple(
-            Line(place, tuple((float(n), run[column]) for (at, n), run in found if at == place))
-            for place in places
-        )
-        yield of_lines(
-            f"{name} {what}",
-            f"{name}: {what}",
-            Lines(what, unit, "processes P", lines, COUNTS, base=10, missing=missing),
-            [(f"{program}: {what}", place) for place in places],
-            "file system",
         )
 
 

@@ -1,4 +1,4 @@
-"""HPL over the number of nodes P and the order of the matrix N: time, speed-up, performance.
+"""HPL over the number of nodes P and the order of the matrix N, and BT-IO over its processes.
 
 T(P, N) is the time, S(P, N) = T(1, N) / T(P, N) the speed-up, SP(P, N) the sustained performance,
 and SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes.
@@ -7,14 +7,14 @@ and SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.metrics import factor
 from assay.parse.hpl import operations
-from assay.quantities import spaced
-from assay.show.figure import count, others, positive, reasons
-from assay.show.plots import COUNTS, ORDERS, Line, Lines, Missing
+from assay.quantities import quantity, spaced
+from assay.show.figure import Figure, caption, count, of_lines, others, positive, reasons
+from assay.show.plots import COUNTS, ORDERS, Bars, Line, Lines, Missing
 from assay.store.cases import Case
 from assay.store.sanitize import finite
 
@@ -27,6 +27,13 @@ ROUNDED = 1.0
 TIME, SPEEDUP = "execution time T(P, N)", "speed-up S(P, N)"
 PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(P, N)"
 
+#: What figures of BT-IO show: the times, and both throughputs with their columns.
+TIMES = "total time and time of I/O"
+THROUGHPUTS = {"throughput of computing": "mops_total", "throughput of I/O": "io_rate"}
+_UNITS = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
+
+#: A file system, and the number of processes of a run on it.
+Place = tuple[str, int]
 
 #: A value for each number of nodes P and order N.
 Values = dict[tuple[int, int], float]
@@ -136,3 +143,108 @@ def _lines(values: Values, over: str) -> tuple[Line, ...]:
     for at, y in sorted(values.items(), key=lambda one: (one[0][which], one[0][x])):
         lines.setdefault(at[which], []).append((float(at[x]), y))
     return tuple(Line(f"{name} = {spaced(n)}", tuple(at)) for n, at in lines.items())
+
+
+def hpl(cases: Iterable[Case]) -> list[list[Figure]]:
+    """The figures of T, S, SP and SPF of each study."""
+    return [
+        [
+            of_lines(
+                f"{study.test} {lines.quantity.split('(')[0]} {study.partition} {study.environ}",
+                f"{study.program}, {study.partition}, {study.environ}: {lines.quantity}",
+                lines,
+                [(lines.quantity, study.program)],
+                "N" if lines.scale == COUNTS else "P",
+            )
+            for lines in charts(study)
+        ]
+        for study in studies(cases)
+    ]
+
+
+def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
+    """BT-IO: times and throughputs over the number of processes, for each class, way and stack."""
+    groups: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        for figure in case.drawn_as("runs"):
+            key = (figure.name, case.system, case.environ, others(case, "ranks", "npb_class"))
+            groups.setdefault(key, []).append(case)
+    for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0])):
+        done: dict[str, dict[Place, Mapping[str, float]]] = {}
+        undone: list[tuple[str, Place, Case]] = []
+        for case in members:
+            if run := _run(case):
+                of_class = str(case.rows[0].get("class", "?"))
+                done.setdefault(of_class, {})[case.partition, int(run["processes"])] = run
+            elif asked := count(case, "ranks"):
+                of_class = case.parameters.get("npb_class", "")
+                undone.append((of_class, (case.partition, asked), case))
+        same = members[0]
+        way = ", ".join(filter(None, map(same.parameters.get, ("subtype", "mpi_io"))))
+        for of_class, found in sorted(done.items()):
+            lacking: dict[Place, list[Case]] = {}
+            for class_of_case, at, case in undone:
+                # A case that ended before it chose its class may belong to any class.
+                if class_of_case in ("", of_class):
+                    lacking.setdefault(at, []).append(case)
+            name = " ".join(filter(None, (f"{program} class {of_class}", way)))
+            yield list(_of_runs(str(program), f"{name}, {same.environ}", found, lacking))
+
+
+def _run(case: Case) -> dict[str, float] | None:
+    """The numbers of the first row; None if they are not those of a run."""
+    if not case.proven or any(case.units.get(name) != unit for name, unit in _UNITS.items()):
+        return None
+    row, names = case.rows[0], ("processes", "time", "mops_total", "io_rate")
+    found, io_time = positive(row, names), finite(row.get("io_time"))
+    if found is None or io_time is None or found[0] != int(found[0]):
+        return None
+    # BT rounds times to 0.01 s, so the time of I/O may be 0.
+    if not 0 <= io_time <= found[1]:
+        return None
+    return {**dict(zip(names, found)), "io_time": io_time}
+
+
+def _of_runs(
+    program: str,
+    name: str,
+    done: Mapping[Place, Mapping[str, float]],
+    undone: Mapping[Place, Sequence[Case]],
+) -> Iterator[Figure]:
+    found = sorted(done.items())
+    places = sorted({place for place, _ in done})
+    missing = tuple(
+        (f"{at}, P = {number}", reasons(its)) for (at, number), its in sorted(undone.items())
+    )
+    times = {at: (run["time"], run["io_time"]) for at, run in found}
+    rows = (
+        (f"{at[0]}, P = {at[1]}" + ("" if at in times else ": not measured"), times.get(at, ()))
+        for at in sorted({*done, *undone})
+    )
+    said = (
+        f"{place}, P = {number}: {quantity(time, 's')}, of which {quantity(io, 's')} in I/O"
+        for (place, number), (time, io) in times.items()
+    )
+    head = ("file system", "P", "total time [s]", "I/O time [s]")
+    yield Figure(
+        f"{name} time",
+        f"{name}: {TIMES}",
+        caption("Lower is better.", missing),
+        Bars("time [s]", ("total time", "time of I/O"), tuple(rows)),
+        (head, *((place, str(number), *both) for (place, number), both in times.items())),
+        words="; ".join(said) + ".",
+        shows=frozenset((f"{program}: {TIMES}", place) for place in places),
+        missing=missing,
+    )
+    for what, column in THROUGHPUTS.items():
+        lines = tuple(
+            Line(place, tuple((float(n), run[column]) for (at, n), run in found if at == place))
+            for place in places
+        )
+        yield of_lines(
+            f"{name} {what}",
+            f"{name}: {what}",
+            Lines(what, _UNITS[column], "processes P", lines, COUNTS, base=10, missing=missing),
+            [(f"{program}: {what}", place) for place in places],
+            "file system",
+        )

@@ -13,13 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from assay.judge.ladder import Verdict
-from assay.judge.verdict import (
-    LAUNCHES_FOR_95_PERCENT,
-    LAUNCHES_TO_FAIL,
-    Judgement,
-    median_interval,
-)
+from assay.judge import verdict
+from assay.judge.verdict import Judgement, Verdict, median_interval
 from assay.quantities import number
 
 
@@ -80,7 +75,7 @@ def judge_ratios(launches: Sequence[Ratios], best: Ratios = MappingProxyType({})
     :param best: the shape by the least times, see :func:`assay.judge.curves.best`.
     """
     count = len(launches)
-    enough = count >= LAUNCHES_FOR_95_PERCENT
+    enough = count >= verdict.LAUNCHES_FOR_95_PERCENT
     worst: tuple[bool, bool, float, str] = (False, False, 1.0, "")
     for what in dict.fromkeys(what for ratios in launches for what in ratios):
         there = [ratios[what] for ratios in launches if what in ratios]
@@ -90,7 +85,7 @@ def judge_ratios(launches: Sequence[Ratios], best: Ratios = MappingProxyType({})
             shown, failed = best[what], enough
             typical = min(shown.value, statistics.median_low(values))
         else:
-            few = count < LAUNCHES_TO_FAIL
+            few = count < verdict.LAUNCHES_TO_FAIL
             typical = max(values) if few else statistics.median(values)
             failed = enough and median_interval(values)[0] > most
             shown = min(there, key=lambda ratio: abs(ratio.value - typical))

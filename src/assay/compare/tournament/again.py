@@ -17,15 +17,8 @@ from functools import cached_property
 import numpy as np
 
 from assay.compare.topology.fabric import Fabric, Kind, Part
-from assay.compare.tournament.localise import (
-    NOTABLE,
-    SIGMA_OF_MEDIAN,
-    Crossings,
-    Floats,
-    Mask,
-    Pairs,
-    quantile,
-)  # fmt: skip
+from assay.compare.tournament import localise
+from assay.compare.tournament.localise import NOTABLE, SIGMA_OF_MEDIAN, Crossings, Pairs, quantile
 from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Link, Metric
 from assay.judge.verdict import LAUNCHES_FOR_95_PERCENT, median_interval
 
@@ -245,8 +238,8 @@ def _crossing(
 
 def parts_again(  # noqa: PLR0913, PLR0917
     findings: Sequence[Finding], metric: Metric, level: Level,
-    pairs: Pairs, crossings: Crossings, suspects: Mask,
-) -> tuple[Mapping[Finding, float | None], Floats]:  # fmt: skip
+    pairs: Pairs, crossings: Crossings, suspects: localise.Mask,
+) -> tuple[Mapping[Finding, float | None], localise.Floats]:  # fmt: skip
     """What the second pass says of suspected parts in one metric, and what each pair lacks by them.
 
     :param level: what healthy pairs had in the first pass.
@@ -257,7 +250,7 @@ def parts_again(  # noqa: PLR0913, PLR0917
     """
     values, hops = pairs.values, crossings.hops
     clean = usable = ~suspects[pairs.first] & ~suspects[pairs.second]
-    crossing: dict[Finding, Mask] = {}
+    crossing: dict[Finding, localise.Mask] = {}
     for finding in findings:
         crossing[finding] = members = np.zeros(len(values), dtype=np.bool_)
         for part in finding.parts:

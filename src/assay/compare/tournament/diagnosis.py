@@ -20,20 +20,9 @@ from typing import Optional
 import numpy as np
 
 from assay.compare.topology.fabric import Fabric, Kind
+from assay.compare.tournament import localise
 from assay.compare.tournament.again import Comparison, Repetition, parts_again
-from assay.compare.tournament.localise import (
-    Crossings,
-    Fit,
-    Floats,
-    Ints,
-    Known,
-    Mask,
-    Pairs,
-    Suspicion,
-    dead_parts,
-    localise,
-    search,
-)  # fmt: skip
+from assay.compare.tournament.localise import Crossings, Fit, Floats, Ints, Known, Mask, Pairs
 from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Measurement, Metric
 
 #: If a group of at least this share of the nodes has faster links than all other nodes, the group
@@ -73,7 +62,7 @@ def diagnose(
         suspicion = board.suspicion(metric, pairs)
         cost = suspicion.cost if suspicion else None
         rest = pairs.without(cost)
-        fit = localise(rest, metric.threshold)
+        fit = localise.localise(rest, metric.threshold)
         levels[metric.name] = Level(
             base=math.exp(metric.sign * fit.base),
             noise=fit.noise,
@@ -127,7 +116,7 @@ def conclude(
             well = good if good.sum() > 1 else _good(first, metric)
             usable = well.any() and not well.all()
             known = Known(well, base, level.noise) if usable else None
-            fit = localise(pairs.without(cost), metric.threshold, known)
+            fit = localise.localise(pairs.without(cost), metric.threshold, known)
             again = board.slow(metric, pairs, fit, cost)
             seen += again
             if not again:
@@ -262,7 +251,7 @@ class _Board:
         crossings = Crossings(self.fabric, [(self.nodes[a], self.nodes[b]) for a, b in pairs])
         lost = np.array([pair in self.dead for pair in pairs])
         findings = []
-        for parts, members in dead_parts(crossings, pairs, lost):
+        for parts, members in localise.dead_parts(crossings, pairs, lost):
             errors = [self.dead.pop(pairs[p], "") for p in members.tolist()]
             switch = all(part.kind is Kind.SWITCH for part in parts)
             reason = (
@@ -310,14 +299,14 @@ class _Board:
         assert self.fabric
         return Crossings(self.fabric, [(self.nodes[a], self.nodes[b]) for a, b in self.alive])
 
-    def suspicion(self, metric: Metric, pairs: Pairs) -> Suspicion | None:
+    def suspicion(self, metric: Metric, pairs: Pairs) -> localise.Suspicion | None:
         """The slow parts of the network, and what they and distance cost; None if unknown."""
         if self.fabric is None:
             return None
         leaves: Ints = np.zeros(len(self.nodes), dtype=np.int64)
         for leaf, places in enumerate(self.fabric.leaves(self.nodes)):
             leaves[places] = leaf
-        return search(pairs, self.crossings, leaves, metric.threshold, metric.distance)
+        return localise.search(pairs, self.crossings, leaves, metric.threshold, metric.distance)
 
     def slow(
         self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats | None = None
@@ -396,7 +385,7 @@ class _Board:
         ]
 
 
-def _parts(metric: Metric, found: Suspicion) -> list[Finding]:
+def _parts(metric: Metric, found: localise.Suspicion) -> list[Finding]:
     """The slow parts of the network in words."""
     findings = []
     for blame in found.blamed:

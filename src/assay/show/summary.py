@@ -114,7 +114,9 @@ def _faults(session: Session) -> Iterator[Fault]:
     ):
         if number:
             yield Fault(f"{before}{_cases(number)} {after}", verdict)
-    if _nothing_judged(session, counts):
+    complete = not (session.partial or counts.unfinished or counts.failed or counts.inconclusive)
+    allowed = session.nothing_judged == "allowed"
+    if counts.ran and complete and not allowed and not judged(session.cases):
         yield Fault(
             "nothing was judged: no metric has a reference; calibrate the site, or write "
             "nothing_judged: allowed into its promise.yaml"
@@ -146,13 +148,6 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
         said = [f"{count} {word}" for count, word in counts if count]
         found[f"{kind or 'other'} ({', '.join(said)})"] = done
     return found
-
-
-def _nothing_judged(session: Session, counts: Counts) -> bool:
-    """Whether a complete run is red because it only recorded numbers."""
-    complete = not (session.partial or counts.unfinished or counts.failed or counts.inconclusive)
-    allowed = session.nothing_judged == "allowed"
-    return bool(counts.ran) and complete and not allowed and not judged(session.cases)
 
 
 def closing_lines(session: Session) -> list[str]:

@@ -67,9 +67,6 @@ def row(change: series.Change) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-# --- trends ---------------------------------------------------------------------------------------
-
-
 class Mark(NamedTuple):
     """A vertical line before the value at an index, with its text and its class."""
 
@@ -137,9 +134,6 @@ def trend(values: Sequence[float], tolerance: float, marks: Sequence[Mark], firs
         f'<svg class="trend" width="{WIDE}" height="{HIGH}" viewBox="0 0 {WIDE} {HIGH}" role="img" '
         f'aria-label="{said}">{"".join(parts)}</svg>'
     )
-
-
-# --- the page -------------------------------------------------------------------------------------
 
 
 def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: series.Sites) -> str:

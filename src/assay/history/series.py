@@ -81,9 +81,6 @@ def _medians(pairs: list[tuple[int, float]]) -> tuple[Any, Any]:
     return np.array(at), np.array(values)
 
 
-# --- changes --------------------------------------------------------------------------------------
-
-
 def tolerance(site: metrics.Tolerances, unit: str) -> float:
     """How far a metric in this unit may lie from its reference, as a fraction."""
     known = metrics.UNITS.get(unit)

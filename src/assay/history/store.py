@@ -108,9 +108,6 @@ def _written(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-# --- adding ---------------------------------------------------------------------------------------
-
-
 def add(connection: sqlite3.Connection, sources: Iterable[Path]) -> tuple[int, list[str]]:
     """Add the sessions of results directories and bundles, each once.
 
@@ -198,9 +195,6 @@ def _values(case: Case) -> list[tuple[str, str, float | None]]:
     return [(metric.name, metric.unit, metric.value) for metric in case.metrics] or [
         (RESULT, "", 1.0 if good else None)
     ]
-
-
-# --- the latest runs ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

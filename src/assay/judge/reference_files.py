@@ -38,8 +38,6 @@ class ReferencesError(Exception):
     """One line that names the file, the key and the remedy."""
 
 
-# --- shape ----------------------------------------------------------------------------------------
-
 _Text = Annotated[str, Meta(min_length=1)]
 _Reason = Annotated[
     str, Meta(min_length=8, pattern=r"[^\W\d_]{3}", description="8 or more characters, with words")
@@ -162,9 +160,6 @@ class Included(_Struct):
     """A file that is included, or ``calibrated.yaml``, has references only."""
 
     references: Optional[list[Entry]]
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:

@@ -263,10 +263,11 @@ def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratio
     file system, and is left out.
     """
     at = {(int(row["file_size"]), int(row["record_size"])): row for row in rows}
-    axes = [sorted({size[axis] for size in at}) for axis in (0, 1)]
+    steps = [{size: n for n, size in enumerate(sorted(set(axis)))} for axis in zip(*at)]
     found = {}
     for size, row in list(at.items())[1:]:
-        beside = [other for other in _beside(size, axes) if other in at]
+        apart = {o: sum(abs(of[a] - of[b]) for of, a, b in zip(steps, size, o)) for o in at}
+        beside = [other for other in at if apart[other] == 1]
         if len(beside) < 2 or all(other[0] != size[0] for other in beside):
             continue
         shares = {o: math.prod(min(a / b, 1.0) for a, b in zip(size, o)) for o in beside}
@@ -282,17 +283,6 @@ def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratio
                 bound = f"{most}: look for other work on this file system"
                 found[f"{name} {size}"] = Ratio(slower, SLOW_CELL, seen, bound)
     return found
-
-
-def _beside(size: tuple[int, int], axes: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """The cells next to a cell, whether the table has them or not."""
-    beside = []
-    for axis, known in enumerate(axes):
-        here = known.index(size[axis])
-        for step in (here - 1, here + 1):
-            if 0 <= step < len(known):
-                beside.append((known[step], size[1]) if axis == 0 else (size[0], known[step]))
-    return beside
 
 
 def _continued(points: Sequence[tuple[int, float]], size: int, slope: float) -> float:

@@ -62,9 +62,6 @@ OUTSIDE: dict[str, Any] = {
     "markeredgecolor": "white",
 }  # fmt: skip
 
-#: How many missing lines a legend names before it counts the rest.
-MOST_MISSING = 4
-
 #: Resolution of a PNG: 4.3 inches are 860 pixels.
 DPI = 200
 
@@ -258,7 +255,7 @@ def _lines(drawing: Lines) -> Canvas:
     unit = "" if drawing.unit == "1" else f" [{drawing.unit}]"
     axes.set_ylabel(f"{drawing.axis or drawing.quantity}{unit}")
     axes.grid(which="major")
-    _legend(figure, handles, [part for part, _ in drawing.missing], 2 if by_ranks else None)
+    _legend(figure, handles, 2 if by_ranks else None)
     return figure
 
 
@@ -328,29 +325,14 @@ def _by_way_and_ranks(drawing: Lines) -> list[Line2D]:
     return colours + markers
 
 
-def _legend(
-    figure: Canvas, handles: Sequence[Any], missing: Sequence[str] = (), columns: int | None = None
-) -> None:
-    """A legend below the axes, in as many columns as its longest entry leaves room for.
-
-    :param missing: the lines that its title lists as not measured; of a long list, it names the
-        first ones and the number of the others.
-    """
+def _legend(figure: Canvas, handles: Sequence[Any], columns: int | None = None) -> None:
+    """A legend below the axes, in as many columns as its longest entry leaves room for."""
     longest = max(len(str(handle.get_label())) for handle in handles)
     room = int(WIDTH / (0.62 + 0.075 * longest))
     columns = columns or max(1, min(len(handles), 4, room))
-    title = ""
-    if missing:
-        shown = list(missing if len(missing) <= MOST_MISSING else missing[: MOST_MISSING - 1])
-        if len(shown) < len(missing):
-            shown.append(f"{len(missing) - len(shown)} more")
-        title = textwrap.fill("not measured: " + "; ".join(shown), 54)
-    lines = math.ceil(len(handles) / columns) + (title.count("\n") + 1 if title else 0)
-    figure.set_figheight(figure.get_figheight() + 0.21 * lines)
-    figure.legend(
-        handles=list(handles), loc="outside lower center", ncols=columns, title=title or None,
-        title_fontproperties={"size": 10, "style": "italic"},
-    )  # fmt: skip
+    height = figure.get_figheight() + 0.21 * math.ceil(len(handles) / columns)
+    figure.set_figheight(height)
+    figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
 
 
 def _grid(drawing: Grid) -> Canvas:

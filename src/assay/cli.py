@@ -40,8 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return cast(int, pkgutil.resolve_name(args.run)(args))
     except BrokenPipeError:
-        # The reader, for example `head`, has closed the pipe. Without the next line, Python would
-        # complain at exit.
+        # The reader, such as `head`, has closed the pipe. Python would else complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

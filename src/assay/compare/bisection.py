@@ -39,8 +39,7 @@ LEAST = 2
 #: from so long after the start of the last one [s].
 SETTLE = 0.5
 
-#: The others send in one launch, so many times as long as usual: all launches of the latency are to
-#: be within it.
+#: The others send in one launch so many times as long: those of the latency are within it.
 LONGER = 2
 
 #: Fewest launches of a latency within the time in which all others sent.

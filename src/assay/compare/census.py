@@ -111,8 +111,7 @@ def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
     ]
 
 
-#: Key in `memory` of the provenance -> its name. The limit comes from the control groups: it is
-#: the memory that a scheduler leaves to a job.
+#: Key in `memory` of the provenance -> its name; the limit is what a scheduler leaves to a job.
 MEMORY = {"MemTotal": "memory", "limit": "memory left to a process"}
 
 

@@ -29,8 +29,7 @@ from assay.judge.plausible import Peak, Ratio, Ratios, of_peak
 from assay.judge.references import Envelope
 from assay.quantities import number
 
-#: Columns of a curve with their units, and the time [us] of one message of a size [B]. The first
-#: column that is present counts.
+#: Columns of a curve, of which the first one counts: unit, and time [us] of a message [B].
 COLUMNS: Mapping[str, tuple[str, Callable[[int, float], float]]] = {
     "latency": ("us", lambda size, value: value),
     "messages_per_s": ("messages/s", lambda size, value: 1e6 / value),
@@ -202,8 +201,7 @@ def _shape(
             least, other = min((time, other) for other, time in later)
             compare("larger", size, least, f"one of {other} B")
         else:
-            # In each launch the first size also takes the time to open connections. One larger
-            # message that was fast by chance must therefore not decide.
+            # The first size also opens connections: one larger message that was fast must not decide.
             threes = ([time for _, time in later[i : i + 3]] for i in range(len(later)))
             usual = min(map(statistics.median_low, threes))
             compare("first", size, usual, "larger ones")

@@ -30,8 +30,7 @@ class Ratio(NamedTuple):
 #: Ratios of one launch by a stable key, such as ``larger 93``. No message shows the key.
 Ratios = Mapping[str, Ratio]
 
-#: A rate may be this share of its peak: the peak is a rounded number, and the clocks of ranks
-#: differ.
+#: A rate may be this share of its peak, a rounded number: the clocks of ranks differ.
 MOST_OF_PEAK = 1.05
 
 

@@ -23,8 +23,7 @@ WIDEST = {"lower": -0.5, "upper": 1.0}
 #: curve at once; docs/judging.md has the rate of false alarms.
 WIDER = 1.5
 
-#: The least share of a peak that a reference may ask for without a reason. A rate below it is that
-#: of another device.
+#: The least share of a peak without a reason. A rate below it is that of another device.
 LEAST_OF_PEAK = 0.1
 
 #: The words of the key `profile`.

@@ -39,8 +39,7 @@ class Verdict(str, enum.Enum):
     RECORDED = "RECORDED"
 
 
-#: What keeps a case from passing, counts against a node, and makes a run red. The words in a record
-#: compare equal with them.
+#: What makes a case and a run red, and what does not. The words of a record compare equal.
 RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 GREEN = (Verdict.PASS, Verdict.RECORDED)
 

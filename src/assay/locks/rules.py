@@ -16,8 +16,7 @@ from assay.locks.digest import PINS
 from assay.locks.lockfile import MISSHAPEN, Lock, LockError, edges, label
 from assay.locks.seal import Seal
 
-#: The variants of UCX that MPI on GPUs and InfiniBand needs to avoid a silent fallback. All of them
-#: are off by default in the recipe.
+#: Variants of UCX that MPI on GPUs and InfiniBand needs; by default all are off in the recipe.
 UCX_ON_GPUS = (
     "cuda", "gdrcopy", "verbs", "rc", "ud", "dc", "mlx5_dv", "rdmacm", "cma", "thread_multiple",
 )  # fmt: skip

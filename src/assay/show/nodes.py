@@ -23,8 +23,7 @@ from assay.show.suspects import IN_FAILED, Suspect, attendance, causes, suspects
 from assay.store import session
 from assay.store.cases import Case, Session
 
-#: What a row of the table is about: a node; two nodes and the cable between them; a switch or a
-#: trunk.
+#: What a row is about: a node; a trunk, or two nodes and the cable between them; a switch.
 NODE, CABLE, DEVICE = "node", "cable", "device"
 
 #: A node on which nothing was decided: no case that names it passed or failed by it.

@@ -40,15 +40,14 @@ RANK_MARKERS = {"2": "s", "3": "D", "4": "v"}
 RANK_MARKERS_ELSE = ("o", "^", "P", "X", "*")
 GREY = "#555555"
 
-#: Scales of what lines are drawn over: sizes [B] and counts are logarithmic to base 2, the orders
-#: of a matrix are linear.
+#: Scales of what lines are drawn over: sizes [B] and counts to base 2, orders of a matrix.
 SIZES, COUNTS, ORDERS = "sizes", "counts", "orders"
 
 #: How many labels an axis has room for: of all sizes, of powers of two among more, of orders.
 MOST_SIZES, MOST_POWERS, MOST_ORDERS = 8, 5, 5
 
-#: Most nodes of a grid of pairs whose squares hold their numbers.
-MOST_WRITTEN = 12
+#: Most nodes of a grid of pairs whose squares hold their numbers, and letters of upright names.
+MOST_WRITTEN, MOST_LETTERS = 12, 30
 
 #: Least span of the colours of a grid of pairs, as a share of the best value.
 PAIR_SCALE = 0.2
@@ -375,7 +374,7 @@ def _grid(drawing: Grid) -> Canvas:
             _write(axes, drawing.cells, patches)
         label = f"{drawing.quantity} [{drawing.unit}]"
         bar = figure.colorbar(patches, ax=axes, label=label)
-        if columns > 5 or _touch(figure, axes):
+        if columns > 5 or columns * max(map(len, drawing.columns)) > MOST_LETTERS:
             axes.tick_params(axis="x", labelrotation=90)
     bar.minorticks_off()
     return figure
@@ -388,15 +387,6 @@ def _write(axes: Any, cells: Mapping[tuple[int, int], float], patches: PatchColl
         dark = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2] < 0.45
         colour = "#fefefe" if dark else "#010101"
         axes.text(x, y, spaced(value), ha="center", va="center", color=colour, fontsize=9)
-
-
-def _touch(figure: Canvas, axes: Any) -> bool:
-    """Whether labels of the horizontal axis overlap, or nearly do."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=NO_GLYPH)
-        figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
-    return any(right.x0 - left.x1 < 2 for left, right in zip(boxes, boxes[1:]))
 
 
 def _bars(drawing: Bars) -> Canvas:

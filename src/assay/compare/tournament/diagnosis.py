@@ -25,8 +25,7 @@ from assay.compare.tournament.again import Comparison, Repetition, parts_again
 from assay.compare.tournament.localise import Crossings, Fit, Floats, Ints, Known, Mask, Pairs
 from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Measurement, Metric
 
-#: If a group of at least this share of the nodes has faster links than all other nodes, the group
-#: may be the healthy nodes.
+#: A group of at least this share of the nodes that is faster than others may be the healthy one.
 MINORITY = 0.25
 
 Runs = Mapping[Finding, Optional[Repetition]]

@@ -10,7 +10,7 @@ from assay.judge import Verdict
 from assay.metrics import factor, lower_is_better
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots, scaling, validation
-from assay.show.figure import Figure, Section, drawable, of_lines, positive
+from assay.show.figure import Figure, Section, drawable, of_lines, positive, reasons
 from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
 from assay.store.cases import Case
 from assay.store.sanitize import finite, line
@@ -155,7 +155,9 @@ def _of_curves(  # noqa: PLR0913, PLR0917
     partition = panel.partition or "within and across"
     missing = [*zip(names[len(members) :], (case.lack for case in undrawn))]
     if gpu and place and panel.buffers != "HH":
-        missing += validation.unselected(place, {_way(case) for case in both})
+        asked = {_way(case) for case in both}
+        unselected = (way for way in validation.configurations(place) if way not in asked)
+        missing += [(way, reasons([])) for way in unselected]
     lines = [
         Line(
             name, points, _way(case) if panel.partition else name, validation.ranks(case),

@@ -18,7 +18,6 @@ from assay.declared import PARTITION, PLACE
 from assay.declared import Figure as Declared
 from assay.prove.gpu_paths import CONFIGURATIONS, INTER, INTRA
 from assay.show.figure import Figure, Shown, reasons
-from assay.show.plots import Missing
 from assay.store.cases import Case
 from assay.store.session import ReportError
 
@@ -128,11 +127,6 @@ def shows(figures: Iterable[Declared], partition: str, place: str = "") -> froze
         for figure in figures
         if figure.name and figure.at and (place or PLACE not in figure.at)
     )
-
-
-def unselected(place: str, ways: Iterable[str]) -> list[Missing]:
-    """Configurations for GPU memory at a place that are not among those of the cases, `ways`."""
-    return [(way, reasons([])) for way in configurations(place) if way not in {*ways}]
 
 
 def of_partitions(cases: Iterable[Case]) -> Mapping[tuple[str, str], str]:

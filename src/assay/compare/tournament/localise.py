@@ -19,7 +19,7 @@ The topology says which parts of the network each pair crosses. Two questions ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -252,15 +252,11 @@ class Crossings:
         same: dict[tuple[int, ...], list[Part]] = {}
         for part, pairs in found.items():
             same.setdefault(tuple(pairs), []).append(part)
-        self.of: dict[tuple[Part, ...], Ints] = {
-            _told(parts): np.array(pairs, dtype=np.int64) for pairs, parts in same.items()
-        }
-
-
-def _told(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The names for equal candidates: something concrete says more than "all paths"."""
-    concrete = tuple(part for part in parts if part.kind is not Kind.BETWEEN)
-    return concrete or tuple(parts)
+        self.of: dict[tuple[Part, ...], Ints] = {}
+        for numbers, parts in same.items():
+            # Something concrete says more than "all paths".
+            concrete = [part for part in parts if part.kind is not Kind.BETWEEN]
+            self.of[tuple(concrete or parts)] = np.array(numbers, dtype=np.int64)
 
 
 def dead_parts(
@@ -324,10 +320,12 @@ class _Search:
 
     def run(self) -> Suspicion:
         self._distances()
+        ends = np.stack([self.pairs.first, self.pairs.second])
+        # What has a node in common is judged as this node.
         candidates = {
-            parts: members
-            for parts, members in self.crossings.of.items()
-            if not self._of_one_node(members)
+            parts: its
+            for parts, its in self.crossings.of.items()
+            if not any((ends[:, its] == node).any(0).all() for node in ends[:, its[0]])
         }
         # No trunk explains slow pairs within a switch: these accuse the switch first.
         rest, first = self.rest, []
@@ -427,13 +425,6 @@ class _Search:
             return _sigma(self.pairs.values)
         rest = [(b - np.median(b)) * math.sqrt(len(b) / (len(b) - 1)) for b in blocks]
         return NORMAL * float(np.median(np.abs(np.concatenate(rest))))
-
-    def _of_one_node(self, members: Ints) -> bool:
-        """Whether all these pairs have a node in common: it is judged as a node."""
-        first, second = self.pairs.first[members], self.pairs.second[members]
-        return any(
-            bool(((first == node) | (second == node)).all()) for node in (first[0], second[0])
-        )
 
 
 def better(values: Floats) -> float:

@@ -201,7 +201,7 @@ def _shape(
             least, other = min((time, other) for other, time in later)
             compare("larger", size, least, f"one of {other} B")
         else:
-            # The first size also opens connections. One larger message that was fast may not decide.
+            # The first size also opens connections. One fast larger message must not decide.
             threes = ([time for _, time in later[i : i + 3]] for i in range(len(later)))
             usual = min(map(statistics.median_low, threes))
             compare("first", size, usual, "larger ones")

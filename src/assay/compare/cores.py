@@ -132,15 +132,13 @@ def worse(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]
     accused: list[str] = []
     undecided: list[str] = []
     for quantity, said in drift(found).items():
-        drifts = said["nodes"]
-        judged = population.of([drifts], tolerance)
-        for node in judged.suspects:
-            line = (
-                f"{node}: {quantity} became {1 - drifts[node]:.1%} worse against the other nodes, "
-                f"from the first to the last third of {said['turns']} turns"
-            )
-            if node in judged.outliers:
-                accused.append(Against(line, [node], How.SLOW))
-            else:
-                undecided.append(f"{line}; nobody is accused: {judged.why_not()}")
+        judged = population.of([drifts := said["nodes"]], tolerance)
+        lines = {
+            node: f"{node}: {quantity} became {1 - drifts[node]:.1%} worse against the other nodes, "
+            f"from the first to the last third of {said['turns']} turns"
+            for node in judged.suspects
+        }
+        accused += [Against(lines[node], [node], How.SLOW) for node in judged.outliers]
+        nobody = f"; nobody is accused: {judged.why_not()}"
+        undecided += [lines[node] + nobody for node in judged.undecided]
     return accused, undecided

@@ -157,8 +157,7 @@ class Sweep:
         The first list has the accused, the second the undecided: :mod:`assay.judge.population`
         tells them apart. A unit without a turn in the second look stays named.
         """
-        accused: list[str] = []
-        undecided: list[str] = []
+        lines: dict[bool, list[str]] = {True: [], False: []}
         for quantity, (_, fault) in self.quantities(found).items():
             first, second = (self.rounds(found, quantity, look) for look in (1, 2))
             groups: dict[tuple[str, bool], list[Finding]] = {}
@@ -169,10 +168,9 @@ class Sweep:
                 line = self.line(found, quantity, group) + group[0].said
                 if certain:
                     line += self.cause(found, quantity, node, tolerance)
-                    accused.append(Against(line, [node], How.SLOW) if self.accuses else line)
-                else:
-                    undecided.append(line)
-        return accused, undecided
+                accused = certain and self.accuses
+                lines[certain].append(Against(line, [node], How.SLOW) if accused else line)
+        return lines[True], lines[False]
 
     def advice(self, log_file: str, tolerance: str) -> list[int]:
         """The ranks for the second look, in their order."""
@@ -203,18 +201,15 @@ def slow_rails(
         {name: looks[at] for name, looks in zip(names, values.values()) if at < len(looks)}
         for at in range(max(map(len, values.values()), default=0))
     ]
-    accused: list[str] = []
-    undecided: list[str] = []
+    lines: dict[bool, list[str]] = {True: [], False: []}
     for one in population.confirmed(rounds[:1], rounds[1:], OF_RAILS[fault], fault):
         line = (
             f"{one.name}: {number(one.own)} {unit}, the median of {len(one.others)} other rails is "
             f"{against(one.own, one.usual, unit)}{one.said}"
         )
-        if one.accused:
-            accused.append(Against(line, names[one.name], How.SLOW))
-        else:
-            undecided.append(line)
-    return accused, undecided
+        accused = Against(line, names[one.name], How.SLOW)
+        lines[one.accused].append(accused if one.accused else line)
+    return lines[True], lines[False]
 
 
 def against(own: float, usual: float, unit: str) -> str:

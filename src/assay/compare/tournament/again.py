@@ -65,10 +65,10 @@ def second_pass(
     others = good if len(good) > 1 else [node for node in diagnosis.nodes if node not in alone]
     pools = {}
     for node in suspects:
-        free = [
-            other for other in others if node != other and frozenset((node, other)) not in named
-        ]
-        pools[node] = _near(node, free, partners, fabric)
+        free = [one for one in others if node != one and frozenset((node, one)) not in named]
+        # Those of its own switch, if these are two or more.
+        near = [one for one in free if fabric and fabric.leaf(one) == fabric.leaf(node)]
+        pools[node] = near if len(near) >= min(2, partners) else free
     wanted: list[Link] = []
     for turn in range(partners):
         wanted += [link for link, speed in links.items() if speed or turn < TRIES]
@@ -125,14 +125,6 @@ def _turned(nodes: list[str], turn: int) -> list[str]:
     """The nodes in their order, but another one first at each turn."""
     at = turn % max(1, len(nodes))
     return nodes[at:] + nodes[:at]
-
-
-def _near(node: str, good: list[str], partners: int, fabric: Fabric | None) -> list[str]:
-    """The good nodes that a suspect may meet: those of its switch, if these are two or more."""
-    if fabric is None:
-        return good
-    near = [other for other in good if fabric.leaf(other) == fabric.leaf(node)]
-    return near if len(near) >= min(2, partners) else good
 
 
 def _neighbours(idle: list[str], count: int, fabric: Fabric | None) -> list[Link]:

@@ -132,11 +132,11 @@ def worse(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]
     accused: list[str] = []
     undecided: list[str] = []
     for quantity, said in drift(found).items():
-        judged = population.of([drifts := said["nodes"]], tolerance)
+        judged = population.of([said["nodes"]], tolerance)
         lines = {
-            node: f"{node}: {quantity} became {1 - drifts[node]:.1%} worse against the other nodes, "
-            f"from the first to the last third of {said['turns']} turns"
-            for node in judged.suspects
+            node: f"{node}: {quantity} became {1 - share:.1%} worse against the other nodes, from the "
+            f"first to the last third of {said['turns']} turns"
+            for node, share in said["nodes"].items()
         }
         accused += [Against(lines[node], [node], How.SLOW) for node in judged.outliers]
         nobody = f"; nobody is accused: {judged.why_not()}"

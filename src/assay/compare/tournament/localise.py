@@ -22,6 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -203,18 +204,14 @@ def quantile(count: int) -> float:
     return NormalDist().inv_cdf(1 - FALSE_NAMES / count)
 
 
-@dataclass(frozen=True)
-class Blame:
-    """A slow part of the network.
+class Blame(NamedTuple):
+    """A slow part of the network, or several if every pair that crosses one crosses them all.
 
-    :ivar parts: the part; several if every measured pair that crosses one crosses them all.
     :ivar effect: logarithm of the goodness that the part costs its pairs; negative.
-    :ivar pairs: indices of the pairs that cross it.
     """
 
     parts: tuple[Part, ...]
     effect: float
-    pairs: Ints
 
 
 @dataclass(frozen=True)
@@ -354,7 +351,7 @@ class _Search:
         if self.costs and hops and len(members) == np.count_nonzero(self.hops == hops):
             self.distance[hops] = effect
         elif effect < -self.threshold:
-            self.blamed.append(Blame(parts, effect, members))
+            self.blamed.append(Blame(parts, effect))
 
     def _distances(self) -> None:
         """Takes the typical cost of each distance out, where several switches show what is typical.
@@ -376,7 +373,7 @@ class _Search:
                 of = self.crossings.of.items()
                 same = (parts for parts, its in of if np.array_equal(its, members))
                 parts = next(same, (Part(Kind.BETWEEN, (str(hops),)),))
-                self.blamed.append(Blame(parts, typical, members))
+                self.blamed.append(Blame(parts, typical))
 
     def _nodes(self, values: Floats, members: Ints) -> tuple[Ints, Floats, Ints]:
         """The nodes of some pairs, the median of the values of each, and how many it has."""

@@ -133,9 +133,9 @@ def worse(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]
     undecided: list[str] = []
     for quantity, said in drift(found).items():
         judged = population.of([said["nodes"]], tolerance)
+        when = f"from the first to the last third of {said['turns']} turns"
         lines = {
-            node: f"{node}: {quantity} became {1 - share:.1%} worse against the other nodes, from the "
-            f"first to the last third of {said['turns']} turns"
+            node: f"{node}: {quantity} became {1 - share:.1%} worse against the other nodes, {when}"
             for node, share in said["nodes"].items()
         }
         accused += [Against(lines[node], [node], How.SLOW) for node in judged.outliers]

@@ -43,10 +43,9 @@ class Change:
     def worse(self) -> str:
         """Why the reference would judge less strictly than before; empty if it would not.
 
-        The value is worse if the 95 % intervals of both medians do not overlap, and the new one is
-        on the bad side. A bound is looser if it accepts values that the old bound refused, by more
-        than the floor of the instrument. Bounds come from the extremes of small samples and never
-        agree exactly.
+        The value is worse if its 95 % interval lies beyond the old one on the bad side. A bound is
+        looser if it accepts what the old one refused, by more than the floor of the instrument:
+        bounds come from the extremes of small samples and never agree exactly.
         """
         if self.old is None:
             return ""

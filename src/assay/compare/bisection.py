@@ -84,12 +84,10 @@ class Measured:
         return len(self.rates) * min(self.rates)
 
     def moved(self, alone: float, shared: float) -> float:
-        """What all pairs moved, to compare it with what they share [MB/s].
+        """What all pairs moved [MB/s], to compare it with what they can move together, `shared`.
 
-        :param alone: what one pair moves alone. If it fills neither what they share nor what all of
-            them moved, the last pair leaves a part of the way idle at the end, and the sum of the
-            rates is closer to the truth.
-        :param shared: what all pairs can move together.
+        If a pair `alone` fills neither that nor what all of them moved, the last pair leaves a part
+        of the way idle at the end, and the sum of the rates is closer to the truth.
         """
         fills = alone >= FILLS * min(shared, self.together)
         return self.together if fills else sum(self.rates)

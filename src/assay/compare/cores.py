@@ -104,8 +104,7 @@ def _ratio(values: Sequence[float]) -> float:
 def drift(found: Sequence[Turn]) -> dict[str, Any]:
     """Quantity -> the worst value with its core and turn, and the drift; empty for a short run.
 
-    ``all`` is the drift of the median of all cores, in the direction of the quantity: below 1 a
-    rate fell, and a time became shorter.
+    ``all`` is the drift of the median of all cores: below 1 a rate fell, a time became shorter.
     """
     said: dict[str, Any] = {}
     for quantity, (unit, fault) in CORES.quantities(found).items():

@@ -152,10 +152,9 @@ class Sweep:
         return [n for both in itertools.zip_longest(suspected, beside) for n in both if n]
 
     def slow(self, found: Sequence[Any], tolerance: float) -> tuple[list[str], list[str]]:
-        """The units that both looks find slow, a line for each quantity and node.
+        """The units that both looks find slow, accused or undecided, a line for each quantity.
 
-        The first list has the accused, the second the undecided: :mod:`assay.judge.population`
-        tells them apart. A unit without a turn in the second look stays named.
+        A unit without a turn in the second look stays named.
         """
         lines: dict[bool, list[str]] = {True: [], False: []}
         for quantity, (_, fault) in self.quantities(found).items():

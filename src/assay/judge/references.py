@@ -254,9 +254,6 @@ class References:
     def unknown(self, names: Mapping[str, Sequence[str]]) -> list[str]:
         """Names in `for` blocks of ``references.yaml`` that the site does not have, one line each.
 
-        An entry with such a name judges less than it says, and a `recorded` rule may hide that. An
-        included file is for other sites, too, and is left out.
-
         :param names: ``partition`` and ``environ``, each with the names of the site.
         """
         blocks = [("references", self._files[self.path]), ("recorded", self._recorded)]

@@ -80,10 +80,6 @@ class Outcome:
     word: str
     faults: tuple[str, ...]
 
-    @property
-    def exit_code(self) -> int:
-        return 1 if self.faults else 0
-
 
 def outcome(cases: Iterable[Verdict | None], faults: Sequence[Fault], partial: bool) -> Outcome:
     """The outcome of a run. A run without faults has the worst verdict of its cases.

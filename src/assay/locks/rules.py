@@ -94,10 +94,9 @@ def views(lock: Lock, seal: Seal, shown: str) -> Iterator[str]:
 
 
 def iron(lock: Lock, seal: Seal) -> Iterator[str]:
-    """Open MPI uses UCX, and both use CUDA where GPUs are promised.
+    """Open MPI uses UCX, and both use CUDA where the site or a package of the lock has it.
 
-    A violation would show only as slow transfers. GPUs are promised by the site's `cuda_arch`, and
-    by any package of the lock that uses CUDA.
+    A violation would show only as slow transfers.
     """
     cuda = bool(seal.hardware.cuda_arch or lock.named("cuda")) or any(
         node["parameters"].get("cuda") is True for node in lock.nodes.values()

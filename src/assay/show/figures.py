@@ -93,8 +93,8 @@ class _Panel(NamedTuple):
 def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     """The figures of messages by size: those of the kinds curve, collective and partitions.
 
-    There is one for each benchmark, partition and unit, with a line for each transport. If several
-    columns have the same unit (average, minimum, percentiles), the first is drawn.
+    Each benchmark, partition and unit has one, with a line for each transport. Of several columns
+    in one unit (average, minimum, percentiles), the first is drawn.
     """
     groups: dict[tuple[str, int, str, _Panel, str, str], list[tuple[Case, plots.Points]]] = {}
     for case in cases:

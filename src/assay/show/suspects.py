@@ -105,8 +105,7 @@ class Attendance:
 def causes(cases: Iterable[Case]) -> list[Cause]:
     """Why cases failed or stayed undecided: diagnoses first, each message once.
 
-    A case whose record accuses nodes has one cause for each accusation. Any other case has one
-    cause, its own.
+    A case has one cause for each accusation in its record, and one cause if there is none.
     """
     found: dict[tuple[tuple[str, ...], str, str], tuple[str, list[Case]]] = {}
     for case in cases:

@@ -366,9 +366,8 @@ class _Board:
     def minority(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
         """A doubt if a few nodes are faster among each other: perhaps only these are well.
 
-        If half of the nodes are slow, the median is slow too. Then a few nodes look too fast, but
-        only in pairs with each other. A machine with several switches would have several such
-        groups.
+        If half of the nodes are slow, the median is slow too. A few nodes then look too fast, with
+        each other only. A machine with several switches would have several such groups.
         """
         fast = pairs.values > fit.base + max(fit.node_limit, fit.pair_limit)
         group = np.zeros(pairs.n, dtype=np.bool_)

@@ -8,12 +8,9 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from assay.judge.references import Reference
 from assay.quantities import number
-
-if TYPE_CHECKING:
-    from assay.judge.references import Reference
 
 #: With n independent launches [min, max] covers the median with probability 1 - 2^(1-n): 96.9 %
 #: for six, 93.75 % for five (Hoefler & Belli, SC15, section 3.1.3).

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure as Canvas
 
@@ -22,9 +21,6 @@ from assay.show.plots import Drawing, Lines, Missing
 from assay.store.cases import Case
 from assay.store.sanitize import finite
 from assay.store.session import ReportError
-
-if TYPE_CHECKING:
-    from assay.show.validation import Absent
 
 #: A figure of the validation and its place; both together identify a figure.
 Shown = tuple[str, str]
@@ -100,6 +96,17 @@ class Figure:
         inside = svg.index(">", svg.index("<svg")) + 1
         title, words = html.escape(self.title), html.escape(self.description)
         return f"{svg[:inside]}<title>{title}</title><desc>{words}</desc>{svg[inside:]}"
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A figure or a part without a measurement, and the tests that should measure it, if any."""
+
+    figure: str
+    at: str
+    part: str
+    test: str
+    why: str
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from markupsafe import Markup, escape
 from assay.judge import Verdict, worst_first
 from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
-from assay.show.figure import Section
-from assay.show.validation import Absent
+from assay.show.figure import Absent, Section
 from assay.store.cases import Case, Metric, Session
 from assay.store.sanitize import line, mapping, sequence
 

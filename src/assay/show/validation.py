@@ -17,7 +17,7 @@ from assay import files
 from assay.declared import PARTITION, PLACE
 from assay.declared import Figure as Declared
 from assay.prove.gpu_paths import CONFIGURATIONS, INTER, INTRA
-from assay.show.figure import Figure, Shown, reasons
+from assay.show.figure import Absent, Figure, Shown, reasons
 from assay.store.cases import Case
 from assay.store.session import ReportError
 
@@ -52,17 +52,6 @@ class Wanted:
     @property
     def declared(self) -> str:
         return self.keys.of or self.figure
-
-
-@dataclass(frozen=True)
-class Absent:
-    """A figure or a part without a measurement, and the tests that should measure it, if any."""
-
-    figure: str
-    at: str
-    part: str
-    test: str
-    why: str
 
 
 def wanted(cases: Iterable[Case], studies: Iterable[Path]) -> list[Wanted]:

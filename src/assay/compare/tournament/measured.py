@@ -131,7 +131,11 @@ def pairs(
                 yield Pair(a, b, number, error=f"{name}: {error}", at=(a, b))
                 break
             values[test.metric] = min(reached, values.get(test.metric, reached))
-            found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
+            said_of = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
+            proof = transports.prove(transport, said_of, [test.size], ucx_version, processes=2)
+            others = [] if asked is None else steering.of_ucx(said_of, asked, Machine())
+            others = [line for line in others if not isinstance(line, Note)]  # where the log goes
+            found = [*proof.problems, *others, *uncrossed(test.size, said)]
             problems += [within(f"{a} - {b}: {name}", problem) for problem in found]
         else:
             told = tuple(dict.fromkeys(problems))
@@ -196,16 +200,6 @@ def value(test: Test, text: str) -> float:
     if quantity.unit != test.unit or not quantity.value > 0:
         raise ParseError(f"{test.column} is {quantity.value} {quantity.unit}")
     return quantity.value
-
-
-def _path(
-    test: Test, said: Mapping[str, Any], transport: str, version: str | None,
-    asked: Mapping[str, str] | None,
-) -> list[str]:  # fmt: skip
-    log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
-    others = [] if asked is None else steering.of_ucx(log, asked, Machine())
-    others = [line for line in others if not isinstance(line, Note)]  # where the log goes
-    return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
 
 
 def uncrossed(size: int, said: Mapping[str, Any]) -> Iterator[str]:

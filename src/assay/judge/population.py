@@ -195,15 +195,10 @@ def of(rounds: Sequence[Round], tolerance: float, fault: str = "lower") -> Popul
         members = [name for name in members if name not in slow]
     below = sorted((n for n in found if found[n] < 1 - tolerance), key=found.__getitem__)
     accused = removed if 2 * len(members) > len(everybody) else set()
-    return Population(
-        shares=found,
-        measured=len(everybody),
-        members=tuple(members),
-        spread=wide,
-        bound=bound,
-        outliers=tuple(name for name in below if name in accused),
-        undecided=tuple(name for name in below if name not in accused),
-    )
+    outliers = tuple(name for name in below if name in accused)
+    undecided = tuple(name for name in below if name not in accused)
+    measured = len(everybody)
+    return Population(found, measured, tuple(members), wide, bound, outliers, undecided)
 
 
 def confirmed(

@@ -79,15 +79,11 @@ class _Panel(NamedTuple):
     def of(cls, case: Case, column: str) -> _Panel:
         parameters = case.parameters
         joined = any(figure.column == column for figure in case.drawn_as("partitions"))
-        return cls(
-            case.system,
-            "" if joined else case.partition,
-            case.test,
-            parameters.get("benchmark") or parameters.get("operation", ""),
-            parameters.get("buffers", ""),
-            # Way and ranks already use colour and marker, so another stack needs another figure.
-            case.environ if validation.ranks(case) else "",
-        )
+        partition, buffers = "" if joined else case.partition, parameters.get("buffers", "")
+        benchmark = parameters.get("benchmark") or parameters.get("operation", "")
+        # Way and ranks already use colour and marker, so another stack needs another figure.
+        stack = case.environ if validation.ranks(case) else ""
+        return cls(case.system, partition, case.test, benchmark, buffers, stack)
 
 
 def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:

@@ -83,15 +83,10 @@ def _accused(one: Suspect) -> Row:
     cable = one.part.startswith(("trunk", "uplinks", "all paths")) or len(one.nodes) > 1
     kind = CABLE if cable else DEVICE if one.part else NODE
     tests = dict.fromkeys(case.test for cause in one.causes for case in cause.cases)
-    return Row(
-        kind,
-        one.part or " - ".join(one.nodes),
-        one.nodes,
-        (Verdict.FAIL if one.sure else Verdict.INCONCLUSIVE).value,
-        tuple(dict.fromkeys(cause.evidence for cause in one.causes)),
-        tuple(tests),
-        any(cause.how == How.OUT.value for cause in one.causes),
-    )
+    verdict = Verdict.FAIL if one.sure else Verdict.INCONCLUSIVE
+    reasons = tuple(dict.fromkeys(cause.evidence for cause in one.causes))
+    name, out = one.part or " - ".join(one.nodes), How.OUT.value in [c.how for c in one.causes]
+    return Row(kind, name, one.nodes, verdict.value, reasons, tuple(tests), out)
 
 
 def drains(found: Iterable[Row]) -> list[str]:

@@ -147,19 +147,16 @@ def _lines(values: Values, over: str) -> tuple[Line, ...]:
 
 def hpl(cases: Iterable[Case]) -> list[list[Figure]]:
     """The figures of T, S, SP and SPF of each study."""
-    return [
-        [
-            of_lines(
-                f"{study.test} {lines.quantity.split('(')[0]} {study.partition} {study.environ}",
-                f"{study.program}, {study.partition}, {study.environ}: {lines.quantity}",
-                lines,
-                [(lines.quantity, study.program)],
-                "N" if lines.scale == COUNTS else "P",
-            )
-            for lines in charts(study)
-        ]
-        for study in studies(cases)
-    ]
+    found: list[list[Figure]] = []
+    for study in studies(cases):
+        found.append([])
+        for lines in charts(study):
+            what = lines.quantity.split("(")[0]
+            name = f"{study.test} {what} {study.partition} {study.environ}"
+            title = f"{study.program}, {study.partition}, {study.environ}: {lines.quantity}"
+            which = "N" if lines.scale == COUNTS else "P"
+            found[-1].append(of_lines(name, title, lines, [(lines.quantity, study.program)], which))
+    return found
 
 
 def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:

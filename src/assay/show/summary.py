@@ -35,16 +35,10 @@ class Counts:
         cases = tuple(cases)
         verdicts = [case.verdict for case in cases]
         unfinished = sum(case.aborted and case.verdict is None for case in cases)
-        return cls(
-            passed=verdicts.count(Verdict.PASS),
-            failed=verdicts.count(Verdict.FAIL),
-            inconclusive=verdicts.count(Verdict.INCONCLUSIVE),
-            recorded=verdicts.count(Verdict.RECORDED),
-            not_run=verdicts.count(None) - unfinished,
-            unfinished=unfinished,
-            missing=sum(case.missing for case in cases),
-            verdict=min(verdicts, key=worst_first, default=None),
-        )
+        of, missing = verdicts.count, sum(case.missing for case in cases)
+        ran = of(Verdict.PASS), of(Verdict.FAIL), of(Verdict.INCONCLUSIVE), of(Verdict.RECORDED)
+        verdict = min(verdicts, key=worst_first, default=None)
+        return cls(*ran, of(None) - unfinished, unfinished, missing, verdict)
 
     @property
     def ran(self) -> int:

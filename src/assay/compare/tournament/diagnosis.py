@@ -62,13 +62,9 @@ def diagnose(
         cost = suspicion.cost if suspicion else None
         rest = pairs.without(cost)
         fit = localise.localise(rest, metric.threshold)
-        levels[metric.name] = Level(
-            base=math.exp(metric.sign * fit.base),
-            noise=fit.noise,
-            least_node=abs(metric.change(-fit.node_limit)),
-            least_pair=abs(metric.change(-fit.pair_limit)),
-            distance=suspicion.distance if suspicion else {},
-        )
+        node, pair = (abs(metric.change(-limit)) for limit in (fit.node_limit, fit.pair_limit))
+        base, distance = math.exp(metric.sign * fit.base), suspicion.distance if suspicion else {}
+        levels[metric.name] = Level(base, fit.noise, node, pair, distance)
         slow = [] if suspicion is None else _parts(metric, suspicion)
         slow += board.slow(metric, pairs, fit, cost)
         findings += slow
@@ -123,13 +119,11 @@ def conclude(
             # Trunks of which the first pass knows the cost are taken out of the values.
             free = {0, *level.distance} if fabric and metric.distance else None
             hops = board.crossings.hops.tolist() if fabric else [0] * len(board.alive)
-            comparison = Comparison(
-                metric,
-                board.logarithms(metric, cost),
-                [frozenset(board.names(pair)) for pair in board.alive],
-                [0 if free is None or hop in free else hop for hop in hops],
-                {frozenset(f.nodes) for f in first.findings if f.metric in ("", metric.name)},
-            )
+            hops = [0 if free is None or hop in free else hop for hop in hops]
+            ends = [frozenset(board.names(pair)) for pair in board.alive]
+            named = {frozenset(f.nodes) for f in first.findings if f.metric in ("", metric.name)}
+            runs_again = board.logarithms(metric, cost)
+            comparison = Comparison(metric, runs_again, ends, hops, named)
             for finding in [*again, *first.findings]:
                 if finding.metric == metric.name and finding.nodes:
                     runs[finding] = comparison.of(finding.nodes)

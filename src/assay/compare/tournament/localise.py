@@ -178,16 +178,10 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
     if known:
         worse &= suspect[first] | suspect[second]
     lonely = (pairs.degree < PARTNERS_OF_A_NODE) | doubtful
-    return Fit(
-        base=base,
-        effects=effects,
-        slow_nodes=np.flatnonzero(slow),
-        slow_pairs=np.flatnonzero(worse),
-        open_pairs=np.flatnonzero(worse & (lonely[first] | lonely[second])),
-        noise=_sigma(healthy),
-        node_limit=node_limit,
-        pair_limit=pair_limit,
-    )
+    masks = slow, worse, worse & (lonely[first] | lonely[second])
+    nodes, slow_pairs, open_pairs = map(np.flatnonzero, masks)
+    noise = _sigma(healthy)
+    return Fit(base, effects, nodes, slow_pairs, open_pairs, noise, node_limit, pair_limit)
 
 
 def _sigma(values: Floats) -> float:

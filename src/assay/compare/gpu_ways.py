@@ -306,8 +306,6 @@ def not_compared(found: Sequence[Turn]) -> list[str]:
             name = f"{turn.node} {copy.way}"
             places[name] = (turn.node, _compared(copy)), f"{copy.direction} {copy.kind}"
             names[name] = f"{turn.node}: {turn.named(copy)}"
-    enough = {
-        name for groups in _groups(places) for _, group in groups if len(group) >= FEWEST
-        for name in group
-    }  # fmt: skip
+    groups = (group for both in _groups(places) for _, group in both if len(group) >= FEWEST)
+    enough = {name for group in groups for name in group}
     return [said for name, said in names.items() if name not in enough]

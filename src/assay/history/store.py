@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.judge import Verdict
+from assay.judge import GREEN
 from assay.store import bundle, run_folder, session
 from assay.store.cases import Case, Session
 
@@ -191,10 +191,9 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
 
 def _values(case: Case) -> list[tuple[str, str, float | None]]:
     """Name, unit and value of each metric of a case that was run."""
-    good = case.verdict in (Verdict.PASS, Verdict.RECORDED)
-    return [(metric.name, metric.unit, metric.value) for metric in case.metrics] or [
-        (RESULT, "", 1.0 if good else None)
-    ]
+    result = 1.0 if case.verdict in GREEN else None
+    measured = [(metric.name, metric.unit, metric.value) for metric in case.metrics]
+    return measured or [(RESULT, "", result)]
 
 
 @dataclass(frozen=True)

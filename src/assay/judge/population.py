@@ -152,10 +152,7 @@ def shares(
     """
     found: dict[str, list[float]] = {}
     for of_round in rounds:
-        values = of_round.values() if members is None else (
-            value for name, value in of_round.items() if name in members
-        )  # fmt: skip
-        counted = sorted(values)
+        counted = [its for name, its in of_round.items() if members is None or name in members]
         for name, value in of_round.items():
             if not (math.isfinite(value) and (value > 0 or (value == 0 and fault == "lower"))):
                 raise ValueError(f"{name}: {value} is not a measurement")

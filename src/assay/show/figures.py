@@ -29,9 +29,7 @@ RATE = "MB/s"
 ENDS = ("a", "b")
 
 #: Locations of the buffers of the two ranks of a GPU test, in words.
-BUFFERS = {
-    "DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host",
-}  # fmt: skip
+BUFFERS = {"DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host"}
 
 #: On a linear scale, the least of values that differ by more powers of ten cannot be read.
 DECADES = 2
@@ -154,13 +152,10 @@ def _of_curves(  # noqa: PLR0913, PLR0917
         asked = {_way(case) for case in both}
         unselected = (way for way in validation.configurations(place) if way not in asked)
         missing += [(way, reasons([])) for way in unselected]
-    lines = [
-        Line(
-            name, points, _way(case) if panel.partition else name, validation.ranks(case),
-            tuple(_marks(case, column, points)),
-        )
-        for name, (case, points) in zip(names, members)
-    ]  # fmt: skip
+    lines = []
+    for label, (case, points) in zip(names, members):
+        way, marks = _way(case) if panel.partition else label, _marks(case, column, points)
+        lines.append(Line(label, points, way, validation.ranks(case), tuple(marks)))
     lines.sort(key=lambda line: line.label)
     # The column is the word on its axis; the unit on the axis gives the rest.
     what = column.replace("_per_s", "").replace("_", " ")

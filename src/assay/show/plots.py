@@ -311,13 +311,11 @@ def _by_way_and_ranks(drawing: Lines) -> list[Line2D]:
         Line2D([], [], color=PALETTE[drawing.ways.index(way) % len(PALETTE)], label=way or "?")
         for way in ways
     ]
+    style: dict[str, Any] = {"color": GREY, "linestyle": "", "markersize": 6}
+    said = [f"P = {count}" if count else "P not stated" for count in counts]
     markers = [
-        Line2D(
-            [], [], color=GREY, linestyle="", marker=_of_ranks(count), markersize=6,
-            label=f"P = {count}" if count else "P not stated",
-        )
-        for count in counts
-    ]  # fmt: skip
+        Line2D([], [], marker=_of_ranks(n), label=text, **style) for n, text in zip(counts, said)
+    ]
     rows = max(len(colours), len(markers))
     for column in (colours, markers):
         column.extend([Line2D([], [], linestyle="", label=" ")] * (rows - len(column)))

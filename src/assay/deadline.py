@@ -21,9 +21,8 @@ _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 @dataclass
 class Deadline:
-    """How long a run may take.
+    """How long [s] a run may take from `begin`, a reading of the monotonic clock.
 
-    :ivar seconds: counted from `begin`, a reading of the monotonic clock.
     :ivar struck: whether a caller was told that the deadline is reached, and so left something out.
     """
 

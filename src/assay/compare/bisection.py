@@ -78,8 +78,7 @@ class Measured:
     def together(self) -> float:
         """What all pairs moved per second until the last one was done [MB/s].
 
-        All pairs move the same number of bytes. The sum of their rates would be too large: if they
-        share the link unequally, the last pair has the link for itself at the end.
+        The sum of their rates would be too large: the last pair has a shared link for itself.
         """
         return len(self.rates) * min(self.rates)
 

@@ -46,10 +46,8 @@ def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The nodes that differ from the majority, a line for each value; name -> its provenance."""
     flat = {name: dict(_flat(found)) for name, found in nodes.items()}
     keys = dict.fromkeys(key for values in flat.values() for key in values)
-    problems = []
-    for key in keys:
-        problems += _minority(key, {name: values.get(key) for name, values in flat.items()})
-    return problems + _memory(nodes)
+    by_key = ((key, {name: values.get(key) for name, values in flat.items()}) for key in keys)
+    return [line for key, values in by_key for line in _minority(key, values)] + _memory(nodes)
 
 
 def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]:

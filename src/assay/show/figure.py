@@ -185,14 +185,12 @@ def _ends(drawing: Lines) -> Iterator[str]:
 def _outside(drawing: Lines) -> Iterator[str]:
     """The judged points that failed, with their bounds."""
     unit = drawing.unit
-    for line in drawing.lines:
-        for mark in line.marks:
-            if mark.failed:
-                ends = (("at least", mark.lower), ("at most", mark.upper))
-                said = [f"{word} {quantity(end, unit)}" for word, end in ends if end is not None]
-                bounds = " and ".join([*said, f"reference {quantity(mark.reference, unit)}"])
-                value = quantity(mark.value, unit)
-                yield f"{line.label} at {binary(mark.at)} is {value}, {bounds}"
+    failed = ((line.label, m) for line in drawing.lines for m in line.marks if m.failed)
+    for label, mark in failed:
+        ends = (("at least", mark.lower), ("at most", mark.upper))
+        said = [f"{word} {quantity(end, unit)}" for word, end in ends if end is not None]
+        bounds = " and ".join([*said, f"reference {quantity(mark.reference, unit)}"])
+        yield f"{label} at {binary(mark.at)} is {quantity(mark.value, unit)}, {bounds}"
 
 
 def caption(text: str, missing: Sequence[Missing]) -> str:

@@ -166,10 +166,10 @@ def _turn(node: str, look: int, number: int, rows: Iterable[Row], facts: Mapping
         joined = row["joined"] if between else row["near"]
         source, target = (end if end == HOST else gpus[end]["bus"] for end in ends)
         kind = f"{models} {joined}" if joined or not between else ""
-        rates = float(row["rate"]), float(row["host_rate"])
+        rate, by_host = float(row["rate"]), float(row["host_rate"])
         links = NVLINK.fullmatch(str(row["joined"]))
         way = bool(row["access"]), str(row["near"]), int(links[1]) if links else 0
-        copies.append(Copy(source, target, kind, *rates, *way))
+        copies.append(Copy(source, target, kind, rate, by_host, *way))
     labels = {gpu["bus"]: each_gpu.label(n, gpu) for n, gpu in gpus.items()}
     drivers = sorted({gpu["driver"] for gpu in gpus.values()})
     return Turn(node, look, number, labels, tuple(copies), drivers)

@@ -62,9 +62,9 @@ def diagnose(
         cost = suspicion.cost if suspicion else None
         rest = pairs.without(cost)
         fit = localise.localise(rest, metric.threshold)
-        node, pair = (abs(metric.change(-limit)) for limit in (fit.node_limit, fit.pair_limit))
+        of_node, of_pair = (abs(metric.change(-at)) for at in (fit.node_limit, fit.pair_limit))
         base, distance = math.exp(metric.sign * fit.base), suspicion.distance if suspicion else {}
-        levels[metric.name] = Level(base, fit.noise, node, pair, distance)
+        levels[metric.name] = Level(base, fit.noise, of_node, of_pair, distance)
         slow = [] if suspicion is None else _parts(metric, suspicion)
         slow += board.slow(metric, pairs, fit, cost)
         findings += slow

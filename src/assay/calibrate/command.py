@@ -68,8 +68,8 @@ def _usage(args: argparse.Namespace, site: Path) -> str:
 def _measure(site: Path, args: argparse.Namespace) -> Path:
     """Runs ReFrame, which shows its progress; returns the run report.
 
-    ReFrame repeats whole sessions, not single cases. The launches of a case are then spread over
-    the whole time. Tests that depend on other tests also keep them, while ``--repeat`` loses them.
+    ReFrame repeats whole sessions: the launches of a case are spread over the whole time, and tests
+    that depend on others keep them, which ``--repeat`` loses.
 
     :raises CalibrationError: ReFrame does not exist, or wrote no report.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -12,11 +13,9 @@ from assay.locks.lockfile import MISSHAPEN, Lock, LockError
 from assay.locks.seal import Seal, differences
 
 
-def run(root: Path, site: str | None) -> int:
-    """Check the lock of one site, or all; returns the exit code.
-
-    1: there is a fault. 2: there is no such site, or no repository.
-    """
+def run(args: argparse.Namespace) -> int:
+    """Check the lock of one site, or all; 1: there is a fault; 2: no such site or repository."""
+    root, site = args.root, args.site
     folder = root / "site-config"
     if not folder.is_dir():
         return _complain(f"{folder}: no such folder; run from the repository, or give --root", 2)

@@ -22,9 +22,6 @@ def command(args: argparse.Namespace) -> int:
             run = pipeline.gather(args.pipeline)
         else:
             run = session.load(args.session or session.newest(results))
-        if args.ledger:
-            print("\n".join(summary.ledger(run)))
-            return 0
         # Import these only after the input was readable: matplotlib takes a second to import.
         from assay.show import figure, figures, page, validation  # noqa: PLC0415
 
@@ -44,4 +41,4 @@ def command(args: argparse.Namespace) -> int:
     print(f"report: {output}")
     if args.figures:
         print(f"figures: {len(drawn)} in {args.figures}")
-    return summary.outcome(run).exit_code
+    return 1 if summary.outcome(run).faults else 0

@@ -338,10 +338,13 @@ class Tournament:
         said = None
         try:
             if begin:
-                self._wait(begin)
+                begin.wait(self.plan["limit"] + 30)
             began = time.monotonic()
             said = client.ask(order, self.plan["limit"] + 10)
             ended = time.monotonic()
+        except threading.BrokenBarrierError:
+            reason = "another pair of its round failed: they did not run together"
+            raise Failed(reason, follows=True) from None
         finally:
             well = bool(said) and said.get("rc") == 0
             served = server.ask({"do": "finish", "well": well}, 20)
@@ -353,13 +356,6 @@ class Tournament:
         self._checked(server, served, program)
         times = {"began": began, "ended": ended}
         return {"iterations": count, "client": said, "server": served, **times}
-
-    def _wait(self, begin):
-        try:
-            begin.wait(self.plan["limit"] + 30)
-        except threading.BrokenBarrierError:
-            reason = "another pair of its round failed: they did not run together"
-            raise Failed(reason, follows=True) from None
 
     @staticmethod
     def _checked(member, answer, program):

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from reframe.core import backends
@@ -82,15 +83,6 @@ def _what(error: SpawnedProcessError) -> str:
     said = " ".join(str(error.stderr or "").split()) or f"exit code {error.exitcode}"
     name = _program(error.command)
     return said if said.startswith(name) else f"{name}: {said}"
-
-
-class _BoundedOsext:
-    """The replacement of ``reframe.utility.osext`` for the Slurm backends."""
-
-    run_command = staticmethod(run_command)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(osext, name)
 
 
 @dataclass
@@ -319,7 +311,7 @@ def _poll_local(self: Any, of_reframe: Any, *jobs: Any) -> None:
 def install() -> None:
     """Puts the bounded schedulers in the place of ReFrame's."""
     slurm._run_strict = functools.partial(run_command, check=True)
-    slurm.osext = _BoundedOsext()
+    slurm.osext = SimpleNamespace(**{**vars(osext), "run_command": run_command})
     slurm._SlurmJob = _Job
     for name, bounded in (("slurm", _Bounded), ("squeue", _BoundedSqueue)):
         backends._schedulers[name] = (bounded, None)

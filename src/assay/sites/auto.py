@@ -6,7 +6,7 @@ node and differs from the compute nodes, set the variables below, or start the s
 
 =====================  =========================================================================
 ``ASSAY_IMAGE``        image whose programs are the stack; default: Spack's or the distribution's
-``ASSAY_IMAGE_SHA256`` digest that this image must have: :mod:`assay.sites.verified`
+``ASSAY_IMAGE_SHA256`` digest that this image must have: docs/containers.md
 ``ASSAY_IMAGE_KEY``    public key of the owner who must have signed it
 ``ASSAY_CONTAINED=1``  run all ranks in one container, on one node, by the mpirun of the image
 ``ASSAY_COMPARE=1``    add the native stack to that of the image, for tests that compare the two

@@ -12,6 +12,7 @@ from typing import Any
 
 from reframe.core.logging import getlogger
 
+from assay.reframe_compat.testcase import Listener
 from assay.store.run_folder import run_reports
 
 #: Shortest time between two lines [s].
@@ -56,8 +57,8 @@ def _profile(command: str) -> list[str]:
     return re.findall(r"(?:--mode[= ]|\bprofile=)([\w-]+)", command)
 
 
-class Progress:
-    """Listens to ReFrame's runner (``TaskEventListener`` of its executors).
+class Progress(Listener):
+    """Listens to ReFrame's runner.
 
     :param planned: the cases, in the form of :data:`assay.store.running.PLAN`.
     :param known: seconds that cases took in earlier runs.
@@ -118,7 +119,7 @@ class Progress:
             self._done[case] = self._left.pop(case)
         self._tell()
 
-    def _skipped(self, task: Any) -> None:
+    def on_task_skip(self, task: Any) -> None:
         self._left.pop(_key_of(task), None)
 
     def _tell(self, task: Any = None) -> None:
@@ -126,13 +127,8 @@ class Progress:
             self._last = self._clock()
             self._say(self.line())
 
-    def _nothing(self, task: Any) -> None:
-        pass
-
     on_task_success = on_task_failure = on_task_xfailure = on_task_xsuccess = _ended
-    on_task_skip = _skipped
     on_task_run = _tell
-    on_task_setup = on_task_compile = on_task_compile_exit = on_task_exit = on_task_abort = _nothing
 
 
 def _key_of(task: Any) -> Key:

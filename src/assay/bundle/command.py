@@ -84,15 +84,15 @@ def _packed(
         root = Path(scratch).resolve()
         bundle.unpack(members, root)
         try:
-            opened = contents.opened(root, contents.name_of(run), site_name)
+            copy, follows, found = contents.opened(root, contents.name_of(run), site_name)
         except Refused as refused:
             raise BundleError("; ".join(refused.args)) from None
         except _NO_SESSION as error:
             raise BundleError(f"{run.file}: is not that of a session: {error!r:.200}") from None
-        said = {**own, **opened.statement}
-        members[contents.PAGE] = _page(opened.session, root / contents.PAGE).encode()
+        said = {**own, **follows}
+        members[contents.PAGE] = _page(copy, root / contents.PAGE).encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
-    wrong = [*opened.contradictions, *_otherwise(run, opened.session)]
+    wrong = [*found, *_otherwise(run, copy)]
     return said, wrong, bundle.pack(members, partial(signature.sign, key) if key else None)
 
 
@@ -153,11 +153,11 @@ def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, 
         root = Path(scratch).resolve()
         bundle.unpack(packed.members, root)
         try:
-            opened = contents.opened(root, said["file"], said["site"])
-            if opened.contradictions:
-                raise Refused(*opened.contradictions)
+            _, follows, found = contents.opened(root, said["file"], said["site"])
+            if found:
+                raise Refused(*found)
             own = {key: said.get(key) for key in contents.OWN}
-            follows = json.loads(json.dumps({**own, **opened.statement}))
+            follows = json.loads(json.dumps({**own, **follows}))
         except _NO_SESSION as error:
             raise Refused(f"its files are not those of a session: {error!r:.200}") from None
     if wrong := [*_differences(said, follows, STATEMENT)]:

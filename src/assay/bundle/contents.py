@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,6 @@ SCHEMA = 2
 
 #: Of the bundle, not of the session: no other file of the bundle gives them.
 OWN = ("schema", "assay", "written", "signer")
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A session that was judged again.
-
-    :ivar statement: without the keys of :data:`OWN`.
-    :ivar contradictions: what does not follow, one line each; they begin with the case or the file.
-    """
-
-    session: Session
-    statement: Mapping[str, Any]
-    contradictions: tuple[str, ...]
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -133,12 +119,14 @@ def _named(kind: str, path: Path, top: Path) -> str:
 # --- what follows ---------------------------------------------------------------------------------
 
 
-def opened(root: Path, file: str, site: str) -> Opened:
+def opened(root: Path, file: str, site: str) -> tuple[Session, dict[str, Any], list[str]]:
     """Loads a session from the files of a bundle, and judges it again.
 
     :param root: the folder that the files were unpacked to.
     :param file: the run report, or the folder of the session, below `root`.
     :param site: the folder of the site below `root`.
+    :returns: the session; its statement, without the keys of :data:`OWN`; what does not follow, one
+        line each, which begins with the case or the file.
     :raises Refused: a file is not what it claims to be.
     """
     top = root.resolve()
@@ -162,7 +150,7 @@ def opened(root: Path, file: str, site: str) -> Opened:
     found += _kept(plan, root / site / promise.FILE)
     found = [line.replace(f"{root}/", "") for line in found]
     said = {"file": file, "site": site, **_statement(run, plan, judge.cases)}
-    return Opened(run, said, tuple(found))
+    return run, said, found
 
 
 def _refuse_includes(references: Path, top: Path) -> None:

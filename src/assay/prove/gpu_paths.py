@@ -301,24 +301,18 @@ def _buffers_elsewhere(gpu: Accelerator, log: UcxLog, buffers: str) -> list[str]
 _COPIED = re.compile(r"using \S+ implementation of gdr_copy_(?:to|from)_mapping")
 
 
-@dataclass(frozen=True)
-class Gdrcopy:
-    """What gdrcopy reports about itself.
+def gdrcopy(way: Way, stderr: str) -> tuple[str, list[str]]:
+    """Whether gdrcopy ``copied`` anything, or was ``silent``; and what is wrong, one line each.
 
-    :ivar said: ``copied`` or ``silent``. ``silent`` does not prove that nothing was copied: some
-        processors lack the instructions that gdrcopy reports, and it does not report aligned copies
-        of up to 8 B (seen with UCX 1.16 in tests/data/vgpu). The ratio on/off decides then.
+    ``silent`` does not prove that nothing was copied: some processors lack the instructions that
+    gdrcopy reports, and it does not report aligned copies of up to 8 B (seen with UCX 1.16 in
+    tests/data/vgpu). The ratio on/off decides then.
+
+    :param stderr: of all processes of a launch.
     """
-
-    said: str
-    problems: tuple[str, ...]
-
-
-def gdrcopy(way: Way, stderr: str) -> Gdrcopy:
-    """Whether gdrcopy copied anything, by the standard error of all processes of a launch."""
     if _COPIED.search(stderr) is None:
-        return Gdrcopy("silent", ())
-    return Gdrcopy("copied", () if _of(way).gdrcopy else ("gdrcopy copied: it should be off",))
+        return "silent", []
+    return "copied", [] if _of(way).gdrcopy else ["gdrcopy copied: it should be off"]
 
 
 #: The transports behind the aliases in :func:`_list` (src/ucp/core/ucp_context.c of v1.22.0).

@@ -238,19 +238,19 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     said = files.read(file, foreign.Words, ConfigError)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
     paths = [site_file.parent / each for each in ([theirs] if isinstance(theirs, str) else theirs)]
-    joined = foreign.join(file, said, paths, known["extras"])
-    whole, system = joined.whole, joined.whole["systems"][0]
+    whole, places, stacks, handlers = foreign.join(file, said, paths, known["extras"])
+    system = whole["systems"][0]
     # By a method of theirs, ReFrame may find another name than that of the host.
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
     invocation.check_call(site_file, said.system, any_host)
-    _begin(file, joined.places, joined.stacks, None, site_file)
+    _begin(file, places, stacks, None, site_file)
     results, folder, log = _results(site_file)
     left_out[site_file] += [
         f"stack {name} is left out: it is in environs of no place"
         for name in said.stacks
-        if not any(name == made["name"] for made in joined.stacks)
+        if not any(name == made["name"] for made in stacks)
     ]
-    places = [place for place in joined.places if place["environs"]]
+    places = [place for place in places if place["environs"]]
     reserve(f"{said.system}:{place['name']}" for place in places)
     system["partitions"] += places
     if any(place["scheduler"] == "local" for place in places):
@@ -262,11 +262,10 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     ours = _modes()
     names = {mode["name"] for mode in ours}
     here = {"target_systems": [said.system]}
-    handlers = [*joined.log, _log_file(log)]
     added = {
-        "environments": joined.stacks,
+        "environments": stacks,
         "general": [{**here, **_reports(results)}],
-        "logging": [{**here, "level": "debug", "handlers": handlers}],
+        "logging": [{**here, "level": "debug", "handlers": [*handlers, _log_file(log)]}],
         "modes": ours,
     }
     whole["modes"] = [mode for mode in whole.get("modes", ()) if mode["name"] not in names]

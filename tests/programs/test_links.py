@@ -11,7 +11,6 @@ import pytest
 from bench import DATA
 
 from assay.node import port_counters
-from assay.node import port_counters
 from assay.prove import links
 from assay.prove.links import (
     Reading,

@@ -388,21 +388,15 @@ def _promised(  # noqa: PLR0913, PLR0917
 
 
 def _modes(*policy: str) -> list[dict[str, Any]]:
-    return [
-        _mode("smoke", "smoke", "--tag=smoke", *policy),
-        _mode("full", "full", *policy),
-        *(
-            _mode(f"{paper}-{profile}", profile, f"--tag={tag}", *policy)
-            for paper, tag in PAPERS.items()
-            for profile in PROFILES
-        ),
-    ]
-
-
-def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
+    modes: list[tuple[str, ...]] = [("smoke", "smoke", "--tag=smoke"), ("full", "full")]
+    for paper, tag in PAPERS.items():
+        modes += [(f"{paper}-{profile}", profile, f"--tag={tag}") for profile in PROFILES]
     # Only cases that did not pass are launched again: see assay.run.attempts.
     retries = f"--max-retries={LAUNCHES_IN_BUDGET - 1}"
-    return {"name": name, "options": [f"--setvar=profile={profile}", retries, *options]}
+    return [
+        {"name": name, "options": [f"--setvar=profile={profile}", retries, *options, *policy]}
+        for name, profile, *options in modes
+    ]
 
 
 def _reports(results: Path) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def configuration(
     :param release: the only distribution that machines of the site have, such as ``debian 12``.
     :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
     """
-    transports = [name for name in detect.ucx_transports() if name in SWITCHED]
+    transports = [name for name in detect.transports() if name in SWITCHED]
     extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)

@@ -314,7 +314,7 @@ def draft(  # noqa: PLR0913, PLR0917
     before = {*known["link"]}
     first, together = places[0], any(place.together for place in places)
     gaps: list[Gap] = []
-    made = Draft(describe.stack(first, modules, osu_py, gaps), together, known, gaps=gaps)
+    made = Draft(describe.stack(first, modules, osu_py, gaps), together, gaps=gaps)
     seen: set[str] = set()
     for place in places:
         name, gaps = place.pool.partition.name, list(_of_nodes(place))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -142,41 +142,6 @@ def rows() -> Mapping[str, Row]:
     """The table: name of a row -> the row."""
     found = files.read(Path(__file__).with_name("counters.yaml"), dict[str, Row], ValueError)
     return {name: msgspec.structs.replace(row, name=name) for name, row in found.items()}
-
-
-def refused(health: Mapping[str, Any], others: Iterable[str] = ()) -> list[str]:
-    """What is wrong with the extra ``health`` of a partition, one line each.
-
-    :param others: its words that are not of the table.
-    """
-    keys = {row.site_key for row in rows().values()} - {""}
-    by_name = health.get(BY_NAME, {}) if isinstance(health, Mapping) else None
-    if not isinstance(by_name, Mapping):
-        return [f"write {{word: limit}}, and {BY_NAME} as {{counter: limit}}"]
-    said = {
-        **{key: value for key, value in health.items() if key in keys},
-        **{f"{BY_NAME}: {name}": value for name, value in by_name.items()},
-    }
-    return [
-        *_unknown(health, {*keys, *others, BY_NAME}, "limit"),
-        *_unknown(by_name, rows(), f"counter in {BY_NAME}"),
-        *(
-            f"{BY_NAME}: {name} has no limit to change: each case of it is a fault"
-            for name in by_name
-            if (row := rows().get(name)) and (row.pattern or (row.gone and not row.pci_class))
-        ),
-        *(
-            f"{key} is {value!r}; give a number from 0 on"
-            for key, value in said.items()
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0
-        ),
-    ]
-
-
-def _unknown(words: Iterable[str], known: Collection[str], what: str) -> Iterator[str]:
-    for word in words:
-        if word not in known:
-            yield f"unknown {what} {word!r}; {files.nearest(word, known)}"
 
 
 # --- reading a node -------------------------------------------------------------------------------
@@ -472,29 +437,17 @@ def _each(row: Row, grown: Mapping[str, float]) -> str:
 # --- the nodes of a job ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """The nodes of a job.
-
-    :ivar problems: what was wrong with them, one line each, with the node that it accuses.
-    :ivar doubts: the same, where other work on a shared machine may be the cause.
-    :ivar record: what the record of a case keeps: node -> ``rose``, ``unread``.
-    """
-
-    problems: tuple[str, ...]
-    doubts: tuple[str, ...]
-    record: Mapping[str, Any]
-
-
 def of_job(
     folder: Path, health: Mapping[str, Any] | None = None, tested: Collection[str] = ()
-) -> Nodes:
-    """The readings that a job left in its stage directory.
+) -> tuple[list[str], list[str], dict[str, Any]]:
+    """What was wrong with the nodes of a job, by the readings in its stage directory.
 
     A node whose readings are incomplete is recorded and not judged: a job that was killed leaves
     none after the benchmark, and fails for that.
 
     :param tested: the network devices that the job measured between nodes.
+    :returns: the problems, one line each, with the node that it accuses; the same, where other work
+        on a shared machine may be the cause; what the record keeps: node -> ``rose``, ``unread``.
     """
     found: dict[bool, list[str]] = {False: [], True: []}
     record: dict[str, Any] = {}
@@ -512,4 +465,4 @@ def of_job(
         for row, line in _Run(before, after, health or {}, tested).judged():
             how = How.LOSSY if row.of == "port" else How.DIFFERS
             found[row.other_work].append(Against(f"{host}: {line}", [host], how))
-    return Nodes(tuple(found[False]), tuple(found[True]), record)
+    return found[False], found[True], record

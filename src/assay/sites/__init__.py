@@ -139,7 +139,7 @@ def _check_partition(
     options = partition.get("extras", {}).get("options", {})
     if fault := files.misshapen(options, dict[str, Any], "options"):
         raise ConfigError(f"{where}: extras: {fault}; write a mapping of Test.option to its value")
-    for problem in node_limits.refused(partition.get("extras", {}).get("health", {})):
+    if problem := node_limits.refused(partition.get("extras", {}).get("health", {})):
         raise ConfigError(f"{where}: extras: health: {problem}")
 
 

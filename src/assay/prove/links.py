@@ -123,7 +123,17 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
             totals[direction] += grown[direction]
         carried.setdefault(host, {})[device] = sum(grown.values())
     if not problems and not unavailable:
-        problems = _too_little(moved, ends, needed)
+        devices = ",".join(sorted({device for _, device in ends}))
+        counted = (
+            port_counters.traffic(r.counters or {}) for there in ends.values() for r in there
+        )
+        most = "at most " if any(traffic and traffic[2] for traffic in counted) else ""
+        problems = [
+            f"{host} moved {most}{size(total)} over {devices}, the benchmark moves at least "
+            f"{size(needed)}: the bytes took another way"
+            for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
+            if total < needed
+        ]
     return Crossing(moved, tuple(problems), tuple(unavailable), carried)
 
 
@@ -151,22 +161,6 @@ def misrouted(crossing: Crossing, asked: Sequence[str]) -> list[str]:
             elif device not in asked and share > MOST_OF_ANOTHER:
                 problems.append(f"{said}, and was not asked for")
     return problems
-
-
-def _too_little(
-    moved: Mapping[str, Mapping[str, int]],
-    ends: Mapping[tuple[str, str], Sequence[Reading]],
-    needed: float,
-) -> list[str]:
-    devices = ",".join(sorted({device for _, device in ends}))
-    counted = (port_counters.traffic(r.counters or {}) for there in ends.values() for r in there)
-    most = "at most " if any(traffic and traffic[2] for traffic in counted) else ""
-    return [
-        f"{host} moved {most}{size(total)} over {devices}, the benchmark moves at least "
-        f"{size(needed)}: the bytes took another way"
-        for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
-        if total < needed
-    ]
 
 
 def _grown(readings: Sequence[Reading]) -> dict[str, int] | None:

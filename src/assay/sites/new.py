@@ -371,11 +371,11 @@ def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:
         for name, text in texts.items():
             print(f"# --- {target / name}\n{text}")
     else:
-        with written.published(args.folder, args.name) as folder:
+        with written.published(target):
             for name, text in texts.items():
-                files.write(folder / name, text)
-            promised = expect.of_site(folder / "reframe.py", expect.NEW)
-            files.write(folder / promise.FILE, promised)
+                files.write(target / name, text)
+            promised = expect.of_site(target / "reframe.py", expect.NEW)
+            files.write(target / promise.FILE, promised)
         print(f"{target}: written, and it loads")
     print(f"not found out: {len(made.gaps)}")
     for gap in made.gaps:

@@ -6,7 +6,6 @@ import contextlib
 import pprint
 import re
 import shutil
-import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -221,23 +220,15 @@ def hardware(head: Head, draft: Draft) -> str:
 
 
 @contextlib.contextmanager
-def published(folder: Path, name: str) -> Iterator[Path]:
-    """A temporary folder for a site, in which the site can be loaded. At the end it is the site.
+def published(folder: Path) -> Iterator[None]:
+    """Makes the folder of a site, and removes it if an exception ends the block.
 
-    It lies beside the folder of all sites, so a rename publishes it. The files that all sites share
-    are linked beside it. It is removed if an exception ends the block.
-
-    :raises OSError: it cannot be made, something is in its place, or it cannot be renamed.
+    :raises OSError: it cannot be made, or something is in its place.
     """
-    parent = Path(tempfile.mkdtemp(prefix=".site-new-", dir=folder.resolve().parent))
+    folder.mkdir()
     try:
-        for shared in folder.resolve().glob("*.yaml"):
-            (parent / shared.name).symlink_to(shared)
-        made = parent / name
-        made.mkdir()
-        yield made
-        shutil.rmtree(made / "__pycache__", ignore_errors=True)
-        # A rename replaces an empty folder, and no other.
-        made.rename(folder / name)
-    finally:
-        shutil.rmtree(parent, ignore_errors=True)
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)

@@ -38,6 +38,7 @@ import os
 import subprocess
 import sys
 import time
+from uuid import UUID
 
 FORM = 1
 
@@ -106,7 +107,7 @@ class Gpu:
         driver.call("cuDeviceGetName", name, 256, self.device)
         driver.call("cuDeviceGetUuid", uuid, self.device)
         of_bus = [self._attribute(which) for which in (DOMAIN, BUS, DEVICE)]
-        self.name, self.uuid = name.value.decode(), uuid_text(uuid.raw)
+        self.name, self.uuid = name.value.decode(), "GPU-{}".format(UUID(bytes=uuid.raw))
         self.bus = "{:08X}:{:02X}:{:02X}.0".format(*of_bus)
         self.path = "/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0".format(*of_bus)
 
@@ -136,12 +137,6 @@ class Gpu:
     def use(self):
         """Makes its context the current one."""
         self._driver.call("cuCtxSetCurrent", self.context)
-
-
-def uuid_text(raw):
-    """A UUID as nvidia-smi prints it."""
-    text = raw.hex()
-    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def read(path):

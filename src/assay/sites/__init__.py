@@ -312,7 +312,6 @@ def _begin(
             left_out[site_file].append(f"{where}: it has none of {', '.join(PLACES)}")
         elif not {*partition["environs"]} & {*programs}:
             left_out[site_file].append(f"{where}: all of its stacks are")
-    for partition in places:
         partition["environs"] = [name for name in partition["environs"] if name in programs]
     words_here = promise.Site(
         {p["name"]: frozenset(p.get("features", ())) for p in places if p["environs"]},
@@ -322,10 +321,7 @@ def _begin(
         tuple(found()) if found else (),
     )
     if not found:
-        names_on[site_file] = {
-            "partition": [partition["name"] for partition in places],
-            "environ": [*ours],
-        }
+        names_on[site_file] = {"partition": [p["name"] for p in places], "environ": [*ours]}
     asked = os.environ.get("ASSAY_STACK")
     if asked and asked not in programs:
         there = ", ".join(programs)

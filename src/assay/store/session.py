@@ -114,7 +114,9 @@ def load(file: Path, sealed: bool = False) -> Session:
         if not (entry.get("fixture") is True and entry.get("result") == "pass")
     ]
     ended = [reader.case(entry) for entry in entries if not reader.foreign(entry)]
-    others = [_by_reframe(entry) for entry in entries if reader.foreign(entry)]
+    foreign = [entry for entry in entries if reader.foreign(entry)]
+    ends = [filter(None, (line(entry.get("result")), _reason(entry))) for entry in foreign]
+    others = [replace(named(entry), why=": ".join(end)) for entry, end in zip(foreign, ends)]
     attempts = (*ended, *reader.unfinished(ended))
     return Session(
         file=file,
@@ -474,12 +476,6 @@ def named(entry: Mapping[str, Any]) -> Case:
         parameters=parameters,
         figures=figures(entry.get("figures")),
     )
-
-
-def _by_reframe(entry: Mapping[str, Any]) -> Case:
-    """A case of a test that is not of Assay, with its result in ReFrame."""
-    said = (line(entry.get("result")), _reason(entry))
-    return replace(named(entry), why=": ".join(filter(None, said)))
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

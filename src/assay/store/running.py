@@ -116,7 +116,7 @@ def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> I
         where.mkdir(parents=True, exist_ok=True)
         files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
     _point(results / LATEST, folder)
-    told = progress.Progress(planned, progress.durations(results / "reports", sys.argv))
+    told = progress.Progress(planned)
     tests.policy.task_listeners += [told, testcase.KeepsOutputs()]
     with told:
         yield

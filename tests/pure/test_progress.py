@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("reframe")
 
-from assay.store.progress import EVERY, Progress
+from assay.store.running import EVERY, Progress
 
 
 def case(number, **more):

@@ -22,7 +22,7 @@ from assay import catalogue, sites
 from assay.node import provenance
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
-from assay.sites import detect, invocation, stacks
+from assay.sites import detect, stacks
 
 #: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
 MEMORY_FRACTION = 0.02
@@ -108,7 +108,7 @@ def configuration(
     hostnames = [".*"]
     if release:
         here = detect.release()
-        invocation.check_release(Path(site_file).resolve(), release, here)
+        sites.check_release(Path(site_file).resolve(), release, here)
         hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
     systems = [system(site_file, descr, hostnames, partitions)]
     seen = partial(found, any_stack=not release)

@@ -130,6 +130,8 @@ def load(file: Path, sealed: bool = False) -> Session:
         attempts=attempts,
         others=tuple({(case.unique_name, case.where): case for case in others}.values()),
         extras={str(k): line(v) for k, v in info.items() if isinstance(v, str)},
+        folder=file.resolve().parents[1] / "output" / Path(str(info.get("prefix_output"))).name,
+        plan=reader.plan,
         **reader.kept(attempts),
     )
 
@@ -193,6 +195,8 @@ def _salvaged(folder: Path) -> Session:
         cases=last_attempts(attempts),
         attempts=attempts,
         salvaged=True,
+        folder=folder.resolve(),
+        plan=plan,
         **reader.kept(attempts),
     )
 

@@ -108,7 +108,11 @@ def opened(root: Path, file: str, site: str) -> tuple[Session, dict[str, Any], l
             raise Refused(f"{STATEMENT}: {named} is not in the bundle")
     path = root / site / "references.yaml"
     try:
-        _refuse_includes(path, top)
+        document = files.read_yaml(path, ReferencesError)
+        included = document.get("include") if isinstance(document, dict) else None
+        for name in included if isinstance(included, list) else ():
+            if not (path.parent / str(name)).resolve().is_relative_to(top):
+                raise Refused(f"{path.name}: includes {name}, which is not in the bundle")
         run = session.load(root / file, sealed=True)
         judge = Judge(run, References.load(path))
     except (session.ReportError, ReferencesError) as error:
@@ -123,15 +127,6 @@ def opened(root: Path, file: str, site: str) -> tuple[Session, dict[str, Any], l
     found = [line.replace(f"{root}/", "") for line in found]
     said = {"file": file, "site": site, **_statement(run, judge.cases)}
     return run, said, found
-
-
-def _refuse_includes(references: Path, top: Path) -> None:
-    """Refuses references that include a file from outside of the bundle."""
-    document = files.read_yaml(references, ReferencesError)
-    included = document.get("include") if isinstance(document, dict) else None
-    for name in included if isinstance(included, list) else ():
-        if not (references.parent / str(name)).resolve().is_relative_to(top):
-            raise Refused(f"{references.name}: includes {name}, which is not in the bundle")
 
 
 def _counted(run: Session) -> Iterator[str]:

@@ -251,7 +251,9 @@ def hold(plan_file, preside, work):
         chair.start()
     try:
         channel = _join(plan, number)
-        _obey(channel, work)
+        with contextlib.suppress(Lost):  # its end is the end of the meeting
+            while True:
+                channel.send(work(channel.receive(LONG)))
     finally:
         # Nothing may interrupt the clean-up; the process ends after it anyway.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -347,17 +349,6 @@ def _join(plan, number):
                 why = f"{address}: {error}"
         time.sleep(0.1)
     sys.exit(f"{socket.gethostname()}: rank {number} cannot reach rank 0: {why}")
-
-
-def _obey(channel, work):
-    """Carry out orders until the connection ends; it ends when the meeting is over."""
-    while True:
-        try:
-            order = channel.receive(LONG)
-        except Lost:
-            return
-        with contextlib.suppress(Lost):
-            channel.send(work(order))
 
 
 def advice(command):

@@ -231,7 +231,11 @@ def prove(
     if way.place == INTER and way.over == TCP:
         carried = ucx_log.carriers(log, sent.sizes)
         means = carried.means
-        problems += _other_carriers(carried, TCP)
+        others = sorted(lane for lane in carried.lanes if transport_of(lane) != TCP)
+        problems += [f"{lane} carried messages: {TCP} was asked for" for lane in others]
+        if carried.unproven or means == ucx_log.NONE:
+            sizes = ", ".join(map(str, carried.unproven)) or "any size"
+            problems.append(f"UCX's log does not show what carried messages of {sizes} B")
     problems += _wrong_lanes(way, lanes)
     if way.gpu.unproven:
         problems.append(way.gpu.unproven)
@@ -247,16 +251,6 @@ def _lanes(log: UcxLog) -> set[str]:
     lanes = {lane for config in log.peer_configs() for lane in config.lanes}
     rows = (row for table in log.peer_tables("") for row in table.rows)
     return lanes.union(*(row.lanes for row in rows))
-
-
-def _other_carriers(carried: ucx_log.Carried, transport: str) -> list[str]:
-    """Problems if another transport carried messages, or if it is not known what carried some."""
-    others = sorted(lane for lane in carried.lanes if transport_of(lane) != transport)
-    problems = [f"{lane} carried messages: {transport} was asked for" for lane in others]
-    if carried.unproven or carried.means == ucx_log.NONE:
-        sizes = ", ".join(map(str, carried.unproven)) or "any size"
-        problems.append(f"UCX's log does not show what carried messages of {sizes} B")
-    return problems
 
 
 def _wrong_lanes(way: Way, lanes: Collection[str]) -> list[str]:

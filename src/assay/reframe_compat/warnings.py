@@ -23,6 +23,5 @@ def _stack() -> list[SimpleNamespace]:
 def install() -> None:
     """Makes ReFrame's warnings look only at frames."""
     reframe.core.warnings.inspect = SimpleNamespace(
-        stack=_stack,
-        getmodule=lambda frame: sys.modules.get(frame.f_globals.get("__name__", "")),
+        stack=_stack, getmodule=lambda frame: sys.modules.get(frame.f_globals.get("__name__", ""))
     )

@@ -99,9 +99,11 @@ def load(file: Path, sealed: bool = False) -> Session:
         ) from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         at = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise ReportError(
-            f"{file}: not JSON{at}, perhaps cut short (a full disk?); {_what_is_left(file)}"
-        ) from None
+        mend = "run the acceptance again, or name another run report with --session FILE"
+        for folder in sorted((file.resolve().parents[1] / "output").glob("*")):
+            mend = f"what its finished cases measured is there: assay report --session {folder}"
+        said = f"{file}: not JSON{at}, perhaps cut short (a full disk?)"
+        raise ReportError(f"{said}; {mend}") from None
     except (KeyError, TypeError, ValueError, IndexError):
         raise ReportError(
             f"{file}: not a run report of ReFrame (session_info, runs and testcases are expected); "
@@ -134,14 +136,6 @@ def load(file: Path, sealed: bool = False) -> Session:
         plan=reader.plan,
         **reader.kept(attempts),
     )
-
-
-def _what_is_left(file: Path) -> str:
-    """What to do without a run report."""
-    folders = sorted((file.resolve().parent.parent / "output").glob("*"))
-    if not folders:
-        return "run the acceptance again, or name another run report with --session FILE"
-    return f"what its finished cases measured is there: assay report --session {folders[-1]}"
 
 
 def _salvaged(folder: Path) -> Session:

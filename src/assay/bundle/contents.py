@@ -30,9 +30,6 @@ SCHEMA = 2
 OWN = ("schema", "assay", "written", "signer")
 
 
-# --- files ----------------------------------------------------------------------------------------
-
-
 def site_of(run: Session, folder: Path) -> Path:
     """The folder of the site that a session ran on.
 
@@ -87,9 +84,6 @@ def _named(kind: str, path: Path, top: Path) -> str:
     if inside.startswith(".."):
         raise BundleError(f"{path}: lies outside of {top}; move it below, and try again")
     return f"{kind}/{Path(inside).as_posix()}"
-
-
-# --- what follows ---------------------------------------------------------------------------------
 
 
 def opened(root: Path, file: str, site: str) -> tuple[Session, dict[str, Any], list[str]]:

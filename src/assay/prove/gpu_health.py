@@ -177,9 +177,6 @@ def record(before: Reading, after: Reading) -> dict[str, Any]:
     }
 
 
-# --- which GPU each process used ------------------------------------------------------------------
-
-
 class Taken(NamedTuple):
     """The GPU that a process was to take.
 

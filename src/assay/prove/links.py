@@ -188,9 +188,6 @@ def _grown(readings: Sequence[Reading]) -> dict[str, int] | None:
     return found
 
 
-# --- minimum traffic of a benchmark --------------------------------------------------------------
-
-
 def message_bytes(benchmark: str, layout: Layout, window: int = 1) -> int:
     """Bytes over the link of each node, both directions, for 1 B of message and 1 iteration.
 

@@ -146,8 +146,6 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         self._silent: float | None = None
         self._said = ""
 
-    # --- asking ---------------------------------------------------------------------------------
-
     def poll(self, *jobs: Any) -> None:
         asked = [job for job in jobs if job is not None and not self._is_over(job)]
         if not asked:
@@ -213,8 +211,6 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         watched.given_up = True
         before = f"{watched.why}; " if watched.why else ""
         job._exception = JobError(f"{before}the job {what}; given up", job.jobid)
-
-    # --- ending ---------------------------------------------------------------------------------
 
     def _end(self, job: Any, why: str = "") -> None:
         watched = self._watched[job.jobid]

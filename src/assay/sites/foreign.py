@@ -201,9 +201,6 @@ def _check(where: str, config: Any, given: Iterable[str], *kinds: str) -> None:
             raise ConfigError(f"{where}/set: ReFrame has no key {key!r}; {mend}")
 
 
-# --- what a node has ------------------------------------------------------------------------------
-
-
 def _describe(clone: dict[str, Any], topology: Path) -> None:
     """Adds what the configuration leaves to others: processor, GPUs and memory of a node.
 

@@ -99,9 +99,6 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-# --- what is asked --------------------------------------------------------------------------------
-
-
 def check(args: argparse.Namespace) -> None:
     """Refuses a command that cannot lead to a site."""
     target = args.folder / args.name
@@ -288,9 +285,6 @@ def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], 
     return found, lines[-1] if lines else "it printed nothing"
 
 
-# --- what follows ---------------------------------------------------------------------------------
-
-
 def draft(  # noqa: PLR0913, PLR0917
     places: Sequence[Place],
     known: Known,
@@ -344,9 +338,6 @@ def _of_nodes(place: Place) -> Iterable[Gap]:
         yield Gap(where, f"it has {limit}", "check that your jobs may use it: --access")
     for line in place.here["hung"]:
         yield Gap(where, f"on {place.host} {line}", "mend it")
-
-
-# --- what is written ------------------------------------------------------------------------------
 
 
 def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:

@@ -55,9 +55,6 @@ class Draft:
     gaps: list[Gap] = field(default_factory=list)
 
 
-# --- reframe.py -----------------------------------------------------------------------------------
-
-
 _REFRAME = '''\
 """{name}: {number} partitions on nodes of Slurm, found on {date}.
 
@@ -167,9 +164,6 @@ def _variables(common: Iterable[str]) -> dict[str, str]:
     return found
 
 
-# --- references.yaml ------------------------------------------------------------------------------
-
-
 _REFERENCES = """\
 {about}
 {ratios}
@@ -214,9 +208,6 @@ def hardware(head: Head, draft: Draft) -> str:
     )
     links = yaml.safe_dump({"link": msgspec.to_builtins(draft.links)}, width=WIDTH)
     return f"{_comment(about)}\n{links}"
-
-
-# --- folder ---------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -23,9 +23,6 @@ from assay.prove.transports import SWITCHED
 from assay.sites import container, describe, detect, machine
 from assay.slurm import Answers, Pool
 
-#: The partitions that are links between nodes.
-LINKS = ("infiniband", "ethernet")
-
 
 def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.

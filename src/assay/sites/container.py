@@ -298,20 +298,16 @@ def _of_root() -> dict[str, str]:
     return {"APPTAINER_DROP_CAPS": name}
 
 
-def programs(image: Image, contained: bool) -> list[str]:
-    """Names of the programs that get a wrapper."""
-    known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
-    known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
-    return sorted((known - (set() if contained else {*_LAUNCHERS})) & image.programs)
-
-
 def _write_wrappers(folder: Path, image: Image, contained: bool) -> None:
     words = {
         "apptainer": shlex.quote(image.apptainer),
         "image": shlex.quote(str(image.path)),
         "gpus": _GPUS,
     }
-    wanted = {name: f"{name} " for name in programs(image, contained)}
+    known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
+    known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
+    there = (known - (set() if contained else {*_LAUNCHERS})) & image.programs
+    wanted = {name: f"{name} " for name in sorted(there)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, program in {**wanted, IN_IMAGE: ""}.items():

@@ -15,7 +15,7 @@ Limit = Annotated[float, msgspec.Meta(ge=0)]
 
 #: Words of the partition's extra `health` about the state of a node before a run; the site sets the
 #: values. Those about counters are in counters.yaml.
-WORDS = {
+WORDS: dict[str, Any] = {
     **dict.fromkeys(("load_per_cpu_max", "memory_available_min", "free_bytes_min"), Limit),
     **dict.fromkeys(("governors", "mount_options"), list[str]),
     **dict.fromkeys(("port_rate", "link_layer", "gid_type"), str),

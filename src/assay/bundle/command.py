@@ -75,6 +75,8 @@ def _packed(
 
     :raises BundleError, ReferencesError: a file cannot be used.
     """
+    from assay.show import figure, figures, page, validation  # noqa: PLC0415
+
     own: dict[str, Any] = {"schema": contents.SCHEMA, "assay": __version__}
     own["written"] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     own["signer"] = signature.fingerprint(key) if key else None
@@ -90,18 +92,14 @@ def _packed(
         except _NO_SESSION as error:
             raise BundleError(f"{run.file}: is not that of a session: {error!r:.200}") from None
         said = {**own, **follows}
-        members[contents.PAGE] = _page(copy, root / contents.PAGE).encode()
+        # The page of the report, with links to the files of the bundle.
+        sections = figures.sections(copy.cases)
+        absent = validation.absent(copy.cases, figure.of(sections))
+        text = page.render(copy, sections, absent, root / contents.PAGE)
+        members[contents.PAGE] = text.encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
     wrong = [*found, *_otherwise(run, copy)]
     return said, wrong, bundle.pack(members, partial(signature.sign, key) if key else None)
-
-
-def _page(run: Session, beside: Path) -> str:
-    """The page of the report, with links to the files of the bundle."""
-    from assay.show import figure, figures, page, validation  # noqa: PLC0415
-
-    sections = figures.sections(run.cases)
-    return page.render(run, sections, validation.absent(run.cases, figure.of(sections)), beside)
 
 
 def _otherwise(here: Session, there: Session) -> Iterator[str]:

@@ -129,8 +129,8 @@ def rank(text: str) -> Steering:
     head = _HEAD.fullmatch(lines[0]) if lines else None
     if head is None:
         raise ValueError(f"its first line is not that of a rank: {text[:60]!r}")
-    lists: dict[str, frozenset[int]] = {}
-    policy, place = "", {}
+    cpus: frozenset[int] = frozenset()
+    memories, policy, place = cpus, "", {}
     variables, files, sections = {}, [], {"": ""}
     for line in lines[1:]:
         name, equals, value = line.partition("=")
@@ -142,19 +142,17 @@ def rank(text: str) -> Steering:
                 sections[path] = match[2].strip()
             else:
                 files.append((match[1], sections.get(path, ""), match[3], match[4].strip()))
-        elif line.startswith(("Cpus_allowed_list ", "Mems_allowed_list ")):
-            lists[line[:4]] = numbers(line.partition(" ")[2])
+        elif line.startswith("Cpus_allowed_list "):
+            cpus = numbers(line.partition(" ")[2])
+        elif line.startswith("Mems_allowed_list "):
+            memories = numbers(line.partition(" ")[2])
         elif line.startswith("policy "):
             policy = line.partition(" ")[2]
         elif line.startswith("place "):
             place[name.partition(" ")[2]] = value
         elif equals and re.fullmatch(r"[A-Z]\w*", name):
             variables[name] = value
-    nothing: frozenset[int] = frozenset()
-    return Steering(
-        head[1], head[2], lists.get("Cpus", nothing), lists.get("Mems", nothing), variables,
-        tuple(files), policy, place,
-    )  # fmt: skip
+    return Steering(head[1], head[2], cpus, memories, variables, tuple(files), policy, place)
 
 
 def node(text: str) -> Node:

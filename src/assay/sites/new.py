@@ -29,7 +29,7 @@ from assay.sites import adopt, describe, detect, expect, machine, written
 from assay.sites.describe import Gap, Place
 from assay.sites.written import Draft
 from assay.slurm import Partition, Pool
-from assay.store import promise, session
+from assay.store import promise
 
 #: A name that is a folder, a system of ReFrame and a word on a command line.
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Writes the folder, or with ``--dry-run`` prints it; returns the exit code."""
     try:
         return adopt.run(args) if args.theirs else _run(args)
-    except (ReferencesError, promise.PromiseError, session.ReportError, ReframeError) as error:
+    except (ReferencesError, promise.PromiseError, ReframeError) as error:
         print(f"assay site new: {error}", file=sys.stderr)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
@@ -67,9 +67,7 @@ def _run(args: argparse.Namespace) -> int:
     partitions, nodes = slurm.partitions(said.partitions), slurm.nodes(said.nodes)
     pools = chosen(partitions, nodes, args.partition, gaps)
     system, of_modules = _modules(args.module)
-    useful = ", ".join(of_modules[:SHOWN])
-    if len(of_modules) > SHOWN:
-        useful += f" and {len(of_modules) - SHOWN} more"
+    useful = ", ".join(promise.few(of_modules, SHOWN))
     places = _places(pools, args, gaps)
     osu_py = machine.osu_py(args.folder.resolve().parent)
     known = hardware(args.folder / args.name)

@@ -96,7 +96,7 @@ def _of_sites(commands: Commands) -> None:
     _option(every, "names", "SITE", "default: all", nargs="*", type=str)
     _folder(every)
     check = _add(
-        commands, "check", "assay.sites.check:command",
+        commands, "check", "assay.sites.listing:check",
         "say what would run on each partition of a configuration",
         "Load a configuration as ReFrame would. Print for each partition how many cases of the "
         "suite would run there, and which words would add more. Exit code 1 when nothing would "

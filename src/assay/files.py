@@ -139,6 +139,7 @@ def _parts(content: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
                 if field.encode_name in content:
                     yield field.encode_name, content[field.encode_name], field.type
         elif isinstance(content, dict) and get_origin(each) is dict:
+            yield from ((key, key, of[0]) for key in content)
             yield from ((key, part, of[1]) for key, part in content.items())
         elif isinstance(content, list) and get_origin(each) in (list, tuple):
             yield from ((at, part, of[0]) for at, part in enumerate(content))

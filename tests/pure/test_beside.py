@@ -16,7 +16,7 @@ from reframe.core.exceptions import ConfigError
 from assay import cli, sites
 from assay.judge import LAUNCHES_IN_BUDGET
 from assay.prove.plan import Call
-from assay.sites import adopt, foreign, invocation
+from assay.sites import adopt, foreign
 from assay.store import promise
 
 SETTINGS = """\
@@ -362,8 +362,8 @@ def test_a_place_or_a_stack_without_words_is_left_out_with_its_reason(site, tmp_
 
 
 def test_a_host_that_is_not_of_the_system_is_refused(site, monkeypatch):
-    call = invocation.command.Invocation(run=False, system="other")
-    monkeypatch.setattr(invocation.command, "of_reframe", lambda: call)
+    call = sites.command.Invocation(run=False, system="other")
+    monkeypatch.setattr(sites.command, "of_reframe", lambda: call)
     with pytest.raises(ConfigError, match="--system=other is not of the site 'aion'"):
         site()
 

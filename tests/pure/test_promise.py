@@ -291,7 +291,7 @@ def test_every_test_that_skips_says_a_kind() -> None:
         ("partitions: {x: {words: cma}}", "partitions/x/words: 'cma': expected a list"),
         ("partitions: {}", "partitions: {}: expected a mapping of length >= 1"),
         ("partitions: {x: {}}\nmay_skip: {not-here: ['']}", "may_skip/not-here/0: ''"),
-        ("partitions: {x: {}}\nmay_skip: {late: [Osu]}", "may_skip/late: unknown key; "),
+        ("partitions: {x: {}}\nmay_skip: {late: [Osu]}", "may_skip/late: 'late' is not known; "),
         (
             "partitions: {x: {}}\nmay_skip: {too-small: '*'}",
             "may_skip/too-small: '*': expected a list",

@@ -191,14 +191,12 @@ class Believed(CaseBase):
         # The link witness reads the devices under test on each node.
         witnessed = links.READINGS in self.keep_files
         devices = self.partition_extra("network_device").split(",") if witnessed else ()
-        nodes = counters.of_job(Path(), health, devices)
-        self._record["node_health"] = nodes.record
-        unread = [
-            f"{host}: {it['unread']}" for host, it in nodes.record.items() if "rose" not in it
-        ]
+        problems, doubts, nodes = counters.of_job(Path(), health, devices)
+        self._record["node_health"] = nodes
+        unread = [f"{host}: {it['unread']}" for host, it in nodes.items() if "rose" not in it]
         # A run between nodes that came to its end must show what their ports counted.
         must = witnessed and self._launched is not None and self._launched.rc == 0
-        return [*nodes.problems, *(unread if must else ())], nodes.doubts
+        return [*problems, *(unread if must else ())], doubts
 
     def _program(self) -> str:
         return Path(str(self.executable)).name

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay import catalogue
-from assay.catalogue import (
-    BTIO_CLASSES,
-    BTIO_SUBTYPES,
-    PROGRAMS,
-    VERSIONS,
-)
+from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS, VERSIONS
 from assay.judge import Hardware, Known
 from assay.node import provenance
 from assay.parse import nvidia_smi

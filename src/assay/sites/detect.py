@@ -127,11 +127,6 @@ def slurm() -> Answers:
     return Answers(**{name: output(*command) for name, command in QUERIES.items()})
 
 
-def ucx_transports() -> list[str]:
-    """Transports that UCX could open here (``ucx_info -d``), each once, in UCX's order."""
-    return transports(output("ucx_info", "-d"))
-
-
 def ucx_problems() -> list[str]:
     """Why it is not known what UCX can do here, one line each; only of commands that were asked."""
     problems = []
@@ -166,9 +161,13 @@ def not_on_path() -> dict[str, str]:
     }
 
 
-def transports(listing: str) -> list[str]:
-    """The transports in an output of ``ucx_info -d``, each once, in UCX's order."""
-    return list(dict.fromkeys(re.findall(r"Transport: (\S+)", listing)))
+def transports(listing: str | None = None) -> list[str]:
+    """The transports in an output of ``ucx_info -d``, each once, in UCX's order.
+
+    :param listing: by default, what it prints on this machine.
+    """
+    said = output("ucx_info", "-d") if listing is None else listing
+    return list(dict.fromkeys(re.findall(r"Transport: (\S+)", said)))
 
 
 def release(said: str | None = None) -> str:

@@ -22,7 +22,7 @@ from assay import catalogue, sites
 from assay.node import provenance
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
-from assay.sites import detect, invocation, stacks
+from assay.sites import detect, stacks
 
 #: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
 MEMORY_FRACTION = 0.02
@@ -99,7 +99,7 @@ def configuration(
     :param release: the only distribution that machines of the site have, such as ``debian 12``.
     :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
     """
-    transports = [name for name in detect.ucx_transports() if name in SWITCHED]
+    transports = [name for name in detect.transports() if name in SWITCHED]
     extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
@@ -108,7 +108,7 @@ def configuration(
     hostnames = [".*"]
     if release:
         here = detect.release()
-        invocation.check_release(Path(site_file).resolve(), release, here)
+        sites.check_release(Path(site_file).resolve(), release, here)
         hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
     systems = [system(site_file, descr, hostnames, partitions)]
     seen = partial(found, any_stack=not release)

@@ -160,7 +160,7 @@ def lossy(found: Iterable[Pair], device: str, health: Mapping[str, Any]) -> list
     :param health: the extra of the partition.
     """
     row = counters.rows()["packets_resent" if ":" in device else "segments_resent"]
-    limit = row.most(health) or 0.0
+    limit = row.at_most(health) or 0.0
     shares: dict[tuple[str, str], list[int]] = {}
     for pair in found:
         total = shares.setdefault((min(pair.a, pair.b), max(pair.a, pair.b)), [0, 0])

@@ -307,8 +307,8 @@ def test_a_counter_of_the_port_under_test_that_was_set_back_is_red():
     """Who clears the counters of a port during a run hides its errors."""
     ends = f"{RXE['healthy']} send_err=3", f"{RXE['healthy']} send_err=7"
     assert between(*ends) == [
-        "rxe0:1: times that the driver gave up a packet: set back during the run, so earlier ones "
-        "are not known (send_err 7 before, 3 after)"
+        "rxe0:1: times that the driver gave up a packet: set back, so earlier ones are not known "
+        "(send_err 7 before, 3 after)"
     ]
     assert between(*ends, tested=()) == []
 

@@ -15,6 +15,7 @@ machine that has them was not there when this was written.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -423,8 +424,14 @@ class _Run(NamedTuple):
             return None
         grown = {name: _rise(self.before, self.after, name, device) for name in row.names}
         count = sum(grown.values())
-        if device in self.tested and (fell := self._fell(row, device)):
-            return count, f": set back during the run, so earlier ones are not known{fell}"
+        fell = [
+            f"{name} {then:g} before, {now:g} after"
+            for name in row.names
+            for then, now in [[it.values.get(name, {}).get(device, math.nan) for it in self[:2]]]
+            if device in self.tested and now < then
+        ]
+        if fell:
+            return count, f": set back, so earlier ones are not known ({', '.join(fell)})"
         more = f": {count:g} more during the run"
         if row.rule in ("rise", "") and count > limit:
             at_most = f", at most {number(limit)} in {seconds:.0f} s" if limit else ""
@@ -442,15 +449,6 @@ class _Run(NamedTuple):
             said = more if count and not limit else f": {value:g}, at most {limit:g}"
             return value, f"{said} ({row.name})"
         return None
-
-    def _fell(self, row: Row, device: str) -> str:
-        """The counters of a device that are lower after the run, in words."""
-        fell = []
-        for name in row.names:
-            then, now = (its.values.get(name, {}).get(device) for its in (self.before, self.after))
-            if then is not None and now is not None and now < then:
-                fell.append(f"{name} {then:g} before, {now:g} after")
-        return f" ({', '.join(fell)})" if fell else ""
 
     def _full(self, row: Row, device: str) -> tuple[float, str] | None:
         """The same of a counter that cannot grow any more, if the site does not limit it."""

@@ -381,7 +381,7 @@ def of_peaks(case: Case) -> Figure | None:
                 (
                     m.name,
                     quantity(m.value, m.unit),
-                    "" if m.peak is None else quantity(m.peak, m.peak_unit or m.unit),
+                    quantity(m.peak, m.peak_unit or m.unit),
                     f"{m.percent:.3g} %",
                     m.peak_of,
                 )

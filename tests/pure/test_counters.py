@@ -316,6 +316,16 @@ def test_a_packet_that_the_driver_gave_up_is_red_on_the_port_under_test(name):
     assert between(f"{RXE['healthy']} {name}=1", tested=()) == []
 
 
+def test_a_counter_of_the_port_under_test_that_was_set_back_is_red():
+    """Who clears the counters of a port during a run hides its errors."""
+    ends = f"{RXE['healthy']} send_err=3", f"{RXE['healthy']} send_err=7"
+    assert between(*ends) == [
+        "rxe0:1: times that the driver gave up a packet: set back, so earlier ones are not known "
+        "(send_err 7 before, 3 after)"
+    ]
+    assert between(*ends, tested=()) == []
+
+
 def test_a_link_of_soft_roce_that_went_down_is_red():
     (line,) = between(f"{RXE['healthy']} link_downed=1")
     said = "rxe0:1: times that the link of the port went down: 1 more during the run (link_downed)"

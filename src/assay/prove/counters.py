@@ -15,6 +15,7 @@ machine that has them was not there when this was written.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -391,6 +392,14 @@ class _Run(NamedTuple):
             return None
         grown = {name: _rise(self.before, self.after, name, device) for name in row.names}
         count = sum(grown.values())
+        fell = [
+            f"{name} {then:g} before, {now:g} after"
+            for name in row.names
+            for then, now in [[it.values.get(name, {}).get(device, math.nan) for it in self[:2]]]
+            if device in self.tested and now < then
+        ]
+        if fell:
+            return count, f": set back, so earlier ones are not known ({', '.join(fell)})"
         more = f": {count:g} more during the run"
         if row.rule in ("rise", "") and count > limit:
             at_most = f", at most {number(limit)} in {seconds:.0f} s" if limit else ""

@@ -323,6 +323,19 @@ def of_peaks(case: Case) -> Figure | None:
             ("metric", "of peak [%]", "peak is"),
             *((m.name, *percent, m.peak_of) for m, (_, percent) in zip(metrics, rows)),
         ),
+        pivot=(
+            ("metric", "value", "peak", "of peak", "peak is"),
+            *(
+                (
+                    m.name,
+                    quantity(m.value, m.unit),
+                    quantity(m.peak, m.peak_unit or m.unit),
+                    f"{m.percent:.3g} %",
+                    m.peak_of,
+                )
+                for m in metrics
+            ),
+        ),
         words="; ".join(texts) + ".",
     )
 

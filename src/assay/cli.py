@@ -240,7 +240,9 @@ def _of_references(commands: Commands) -> None:
         "reason are refused, and then nothing is written. Exit code 0 when the file was written, "
         "or needed no change; 1 when it was refused; 2 for wrong usage.",
     )  # fmt: skip
-    parser.add_argument("--site", required=True, help="a folder below site-config")
+    measured = parser.add_mutually_exclusive_group(required=True)
+    measured.add_argument("--site", help="a folder below site-config")
+    _config(measured, "assay_settings.py of a site that has a configuration of its own")
     parser.add_argument(
         "--launches", type=int, default=10, metavar="N", help="of each case (default: 10)"
     )
@@ -325,7 +327,7 @@ def _path(parser: argparse._ActionsContainer, option: str, metavar: str, what: s
     parser.add_argument(option, type=Path, metavar=metavar, help=what)
 
 
-def _config(parser: argparse.ArgumentParser, what: str, required: bool = False) -> None:
+def _config(parser: argparse._ActionsContainer, what: str, required: bool = False) -> None:
     parser.add_argument("-C", "--config", type=Path, required=required, metavar="FILE", help=what)
 
 

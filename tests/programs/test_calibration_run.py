@@ -106,7 +106,11 @@ def test_a_site_beside_a_configuration_of_its_own_is_calibrated(site):
     )
     extras = {"memory_bytes": 2**33, "memory_fraction": 0.02}
     place = {"of": "here", "features": ["intra-node"], "extras": extras}
-    words = {"system": "bench", "places": {"node": place}, "stacks": {"turns": {"features": ["mpi", "hpl"]}}}
+    words = {
+        "system": "bench",
+        "places": {"node": place},
+        "stacks": {"turns": {"features": ["mpi", "hpl"]}},
+    }
     (folder / "assay.yaml").write_text(yaml.safe_dump(words))
     code, said = site.calibrate(of=("-C", folder / "assay_settings.py"))
     assert code == 0, said

@@ -397,9 +397,14 @@ def test_check_asks_in_one_line_for_what_nobody_says(site, tmp_path, capsys):
     assert "  node, link: add set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}" in said
     assert said.count("processor") == 1
     assert "  node: add set: {devices: [{type: gpu, num_devices: 4}]}" in said
-    assert "  link: add the extra network_device, without which cases of inter-node are" in said
-    assert "  node, link: add the extra ucx_version, without which cases of mpi and ucx are" in said
-    assert "  node, link: add the extra memory_fraction, without which cases of hpl are" in said
+    assert (
+        "  link: add the extra network_device, without which no case of inter-node passes" in said
+    )
+    assert "  node, link: add the extra ucx_version, without which no case of mpi and ucx" in said
+    assert "  node, link: add the extra osu_version, without which no case of osu passes" in said
+    assert (
+        "  node, link: add the extra memory_fraction, without which no case of hpl passes" in said
+    )
 
 
 def test_check_of_a_configuration_without_words_is_red(site, tmp_path, capsys):
@@ -455,9 +460,15 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("partition", "modules", "said"),
     [
-        ({}, ["PrgEnv-gnu", "cray-mpich/8.1"], "extras: {mpi: cray-mpich}"),
-        ({}, ["PrgEnv-gnu"], "extras: {mpi: cray-mpich}"),
-        ({}, ["intel/2023", "openmpi/4.1"], 'extras: {ucx_version: "1.15.0"}'),
+        ({}, ["PrgEnv-gnu", "cray-mpich/8.1"], 'extras: {mpi: cray-mpich, osu_version: "7.4"}'),
+        ({}, ["PrgEnv-gnu"], 'extras: {mpi: cray-mpich, osu_version: "7.4"}'),
+        ({}, ["intel/2023", "openmpi/4"], 'extras: {ucx_version: "1.15.0", osu_version: "7.4"}'),
+        (
+            {},
+            ["openmpi/4.1.4", "UCX/1.16.0-GCCcore-13", "osu-micro-benchmarks/7.4"],
+            '  e: {features: [mpi, ucx, osu, ucx-perftest], extras: {openmpi_version: "4.1.4", '
+            'ucx_version: "1.16.0", osu_version: "7.4"}}\n',
+        ),
         ({"features": ["gpu", "amd"]}, [], "gpu, rocm], set: {devices: [{type: gpu, num"),
         ({"access": ["--gres=gpu:mi250:8"]}, [], "gpu, rocm]}"),
         ({"access": ["--gres=gpu:a100:4"]}, [], "gpu, cuda]}"),

@@ -46,6 +46,9 @@ MPI = re.compile(
     re.IGNORECASE,
 )
 
+#: A module with its version.
+VERSION = re.compile(r"([^/]+)/(\d+(?:\.\d+)+)")
+
 #: What shows that nodes have GPUs, in features and options of jobs, and that these are of AMD.
 GPU = re.compile(r"gpu|cuda|rocm|nvidia", re.IGNORECASE)
 AMD = re.compile(r"amd|rocm|gfx|\bmi\d", re.IGNORECASE)
@@ -146,12 +149,22 @@ def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
     parts = {part for module in modules for part in module.lower().split("/")}
     libraries = [library for each in (name, *modules) if (library := MPI.match(each))]
     found = ["mpi"] if libraries else []
+    stated: dict[str, str] = {}
     for word, program in PROGRAMS.items():
-        if not program.variant_of and {word, package(program.spack)} & parts:
-            found += [] if word == "mpi" else [word]
-    yield f"  {name}: {{features: [{', '.join(found)}]}}"
-    its = ", ".join(dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]))
+        names = {word, package(program.spack)}
+        if program.variant_of or not names & parts:
+            continue
+        found += [] if word == "mpi" else [word]
+        for module in modules:
+            its = VERSION.match(module.lower())
+            if program.version and its and its[1] in names:
+                stated[program.version.extra] = its[2]
+    extras = [f'{extra}: "{version}"' for extra, version in stated.items()]
+    known = f", extras: {{{', '.join(extras)}}}" if extras else ""
+    yield f"  {name}: {{features: [{', '.join(found)}]{known}}}"
+    its_own = ", ".join(dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]))
     other = libraries and all(library[1] for library in libraries)
     word = libraries[-1][1].replace("PrgEnv", "cray-mpich") if other else ""
-    extra = f"mpi: {word}" if other else 'ucx_version: "1.15.0"'
-    yield f"  #? {name}: {{features: [{its}], extras: {{{extra}}}}}"
+    asked = [f"mpi: {word}"] if other else ['ucx_version: "1.15.0"'] * ("ucx_version" not in stated)
+    asked += ['osu_version: "7.4"'] * ("osu_version" not in stated)
+    yield f"  #? {name}: {{features: [{its_own}], extras: {{{', '.join([*extras, *asked])}}}}}"

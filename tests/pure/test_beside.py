@@ -14,7 +14,7 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 
 from assay import cli, sites
-from assay.judge import LAUNCHES_IN_BUDGET
+from assay.judge import LAUNCHES_IN_BUDGET, References
 from assay.prove.plan import Call
 from assay.sites import adopt, foreign, invocation
 from assay.store import promise
@@ -431,8 +431,12 @@ def test_check_of_a_configuration_that_is_refused(tmp_path, capsys):
 
 def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys):
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(THEIRS, sort_keys=False))
-    (tmp_path / "references.yaml").write_text("references: []\n")
     assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 0
+    references = References.load(tmp_path / "references.yaml")
+    why = "nothing was measured yet; type assay calibrate -C assay_settings.py"
+    assert why in (tmp_path / "references.yaml").read_text()
+    assert references.recorded == 2
+    (tmp_path / "references.yaml").write_text("references: []\n")
     assert len((tmp_path / "assay_settings.py").read_text().splitlines()) == 3
     text = (tmp_path / "assay.yaml").read_text()
     assert "node-batch: {of: batch, features: [intra-node, posix, cma]}" in text
@@ -455,6 +459,9 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
     assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 2
     assert "assay.yaml: is there already" in capsys.readouterr().err
     assert not (tmp_path / "assay_settings.py").exists()
+    (tmp_path / "assay.yaml").unlink()
+    assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 0
+    assert (tmp_path / "references.yaml").read_text() == "references: []\n"
 
 
 @pytest.mark.parametrize(
@@ -466,7 +473,7 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
         (
             {},
             ["openmpi/4.1.4", "UCX/1.16.0-GCCcore-13", "osu-micro-benchmarks/7.4"],
-            '  e: {features: [mpi, ucx, osu, ucx-perftest], extras: {openmpi_version: "4.1.4", '
+            '  e: {features: [mpi, mpicc, ucx, osu, ucx-perftest], extras: {openmpi_version: "4.1.4", '
             'ucx_version: "1.16.0", osu_version: "7.4"}}\n',
         ),
         ({"features": ["gpu", "amd"]}, [], "gpu, rocm], set: {devices: [{type: gpu, num"),
@@ -505,6 +512,13 @@ def test_a_promise_is_written_beside_it(site, tmp_path, capsys):
     found = yaml.safe_load((tmp_path / "promise.yaml").read_text())
     assert found["partitions"]["link"] == {"stacks": ["foss"], "words": ["inter-node", "rc_mlx5"]}
     assert "batch" not in found["partitions"]
+    # Nothing can be judged yet. What a person makes of this is kept.
+    assert found["nothing_judged"] == "allowed"
+    (tmp_path / "promise.yaml").write_text("partitions: {link: {}}\nnothing_judged: red\n")
+    assert cli.main(["expect", "-C", str(tmp_path / "assay_settings.py")]) == 0
+    kept = yaml.safe_load((tmp_path / "promise.yaml").read_text())
+    assert kept["nothing_judged"] == "red"
+    assert "may_skip" not in kept
     # A word that is lost later is seen by each complete run.
     site(words=changed(WORDS, "places/link/features", ["inter-node", "tcp"]))
     here, _ = sites.found_on[tmp_path / "assay_settings.py"]

@@ -1,7 +1,7 @@
 """``assay site new NAME --from FILE``: puts the suite beside a configuration of ReFrame.
 
 It reads that configuration only, and asks no machine. A line that begins with ``#?`` is what it
-cannot know.
+cannot know. A file ``references.yaml`` that is there already stays as it is.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from reframe.core.exceptions import ConfigError
 from assay import files
 from assay.catalogue import PROGRAMS
 from assay.locks.lockfile import package
-from assay.sites import foreign
+from assay.sites import foreign, written
 
-#: The files that are written, both beside FILE.
-SETTINGS, WORDS = "assay_settings.py", "assay.yaml"
+#: The files that are written, all beside FILE.
+SETTINGS, WORDS, REFERENCES = "assay_settings.py", "assay.yaml", "references.yaml"
 
 _SETTINGS = """\
 from assay import sites
@@ -58,7 +58,7 @@ VENDORS = {"sm_": "cuda", "cc": "cuda", "gfx": "rocm"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes the two files, or with ``--dry-run`` prints them; returns the exit code.
+    """Writes the files, or with ``--dry-run`` prints them; returns the exit code.
 
     :raises ConfigError: the configuration cannot be loaded, has no system of this name, or a
         file is there already.
@@ -83,6 +83,9 @@ def run(args: argparse.Namespace) -> int:
         SETTINGS: _SETTINGS.format(theirs=said.replace("'", '"')),
         WORDS: words(system, config["environments"], ", ".join(named)),
     }
+    if not (folder / REFERENCES).exists():
+        why = f"nothing was measured yet; type assay calibrate -C {SETTINGS}"
+        texts[REFERENCES] = f"references: []\n\n{written.RECORDED.format(why=why)}\n"
     for name, text in texts.items():
         if args.dry_run:
             print(f"# --- {folder / name}\n{text}")
@@ -96,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     unknown = texts[WORDS].count("\n  #?")
     print(
         f"not known: {unknown} lines of {WORDS} that begin with #?\n"
-        f"next:\n  assay check -C {folder / SETTINGS}\n"
+        f"next:\n  assay check -C {folder / SETTINGS}\n  assay expect -C {folder / SETTINGS}\n"
         f"  reframe -C {folder / SETTINGS} --system={args.name} -c $(assay tests) -R -r"
     )
     return 0

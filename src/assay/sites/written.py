@@ -173,6 +173,15 @@ def _variables(common: Iterable[str]) -> dict[str, str]:
 # --- references.yaml ------------------------------------------------------------------------------
 
 
+RECORDED = """\
+recorded:
+  - for: {{partition: "*", test: NodeHealth}}
+    why: the state before the run; its limits are the partition's `health`
+  - for: {{partition: "*"}}
+    until: calibrated
+    why: {why}"""
+
+
 def references(head: Head, draft: Draft) -> str:
     """The file ``references.yaml``. Proposals are comments, so that they judge nothing."""
     parts = [
@@ -191,15 +200,7 @@ def references(head: Head, draft: Draft) -> str:
         if not draft.together
         else "the nodes share the cores, the memory and the disks of one machine"
     )
-    parts.append(
-        f"""\
-recorded:
-  - for: {{partition: "*", test: NodeHealth}}
-    why: the state before the run; its limits are the partition's `health`
-  - for: {{partition: "*"}}
-    until: calibrated
-    why: {why}"""
-    )
+    parts.append(RECORDED.format(why=why))
     return "\n\n".join(parts) + "\n"
 
 

@@ -473,8 +473,8 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
         (
             {},
             ["openmpi/4.1.4", "UCX/1.16.0-GCCcore-13", "osu-micro-benchmarks/7.4"],
-            '  e: {features: [mpi, mpicc, ucx, osu, ucx-perftest], extras: {openmpi_version: "4.1.4", '
-            'ucx_version: "1.16.0", osu_version: "7.4"}}\n',
+            "  e: {features: [mpi, mpicc, ucx, osu, ucx-perftest], extras: "
+            '{openmpi_version: "4.1.4", ucx_version: "1.16.0", osu_version: "7.4"}}\n',
         ),
         ({"features": ["gpu", "amd"]}, [], "gpu, rocm], set: {devices: [{type: gpu, num"),
         ({"access": ["--gres=gpu:mi250:8"]}, [], "gpu, rocm]}"),

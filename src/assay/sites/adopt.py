@@ -46,6 +46,9 @@ MPI = re.compile(
     re.IGNORECASE,
 )
 
+#: What the extras of a stack with OSU need.
+OSU = {"osu_version": '"7.4"'}
+
 #: A module with its version.
 VERSION = re.compile(r"([^/]+)/(\d+(?:\.\d+)+)")
 
@@ -151,23 +154,22 @@ def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
     modules = [m if isinstance(m, str) else m["name"] for m in environment.get("modules", ())]
     parts = {part for module in modules for part in module.lower().split("/")}
     libraries = [library for each in (name, *modules) if (library := MPI.match(each))]
-    found = ["mpi"] if libraries else []
-    stated: dict[str, str] = {}
+    versions = {its[1]: its[2] for each in modules if (its := VERSION.match(each.lower()))}
+    found, stated = ["mpi"] if libraries else [], {}
     for word, program in PROGRAMS.items():
         names = {word, package(program.spack)}
-        if program.variant_of or not names & parts:
-            continue
-        found += [] if word == "mpi" else [word]
-        for module in modules:
-            its = VERSION.match(module.lower())
-            if program.version and its and its[1] in names:
-                stated[program.version.extra] = its[2]
-    extras = [f'{extra}: "{version}"' for extra, version in stated.items()]
-    known = f", extras: {{{', '.join(extras)}}}" if extras else ""
-    yield f"  {name}: {{features: [{', '.join(found)}]{known}}}"
-    its_own = ", ".join(dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]))
+        if not program.variant_of and names & parts:
+            found += [] if word == "mpi" else [word]
+            for own in names & {*versions} if program.version else ():
+                stated[program.version.extra] = f'"{versions[own]}"'
+    yield f"  {name}: {_words(found, stated)}"
+    its_own = dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"])
     other = libraries and all(library[1] for library in libraries)
     word = libraries[-1][1].replace("PrgEnv", "cray-mpich") if other else ""
-    asked = [f"mpi: {word}"] if other else ['ucx_version: "1.15.0"'] * ("ucx_version" not in stated)
-    asked += ['osu_version: "7.4"'] * ("osu_version" not in stated)
-    yield f"  #? {name}: {{features: [{its_own}], extras: {{{', '.join([*extras, *asked])}}}}}"
+    asked = {"mpi": word} if other else {"ucx_version": '"1.15.0"'}
+    yield f"  #? {name}: {_words(its_own, {**asked, **OSU, **stated})}"
+
+
+def _words(features: Iterable[str], extras: Mapping[str, str]) -> str:
+    said = ", ".join(f"{extra}: {value}" for extra, value in extras.items())
+    return f"{{features: [{', '.join(features)}]{f', extras: {{{said}}}' if said else ''}}}"

@@ -224,7 +224,9 @@ def _of_references(commands: Commands) -> None:
         "reason are refused, and then nothing is written. Exit code 0 when the file was written, "
         "or needed no change; 1 when it was refused; 2 for wrong usage.",
     )  # fmt: skip
-    parser.add_argument("--site", required=True, help="a folder below site-config")
+    measured = parser.add_mutually_exclusive_group(required=True)
+    _option(measured, "--site", None, "a folder below site-config", type=str)
+    _config(measured, "assay_settings.py of a site that has a configuration of its own")
     _option(parser, "--launches", "N", "of each case (default: 10)", type=int, default=10)
     parser.add_argument("--stack", help="only this stack of the site (default: all)")
     sizes = "which sizes are run; the references hold for these only (default: full)"
@@ -289,7 +291,7 @@ def _session(parser: argparse._ActionsContainer) -> None:
     _option(parser, "--session", "FILE", said + "one in $ASSAY_RESULTS)")
 
 
-def _config(parser: argparse.ArgumentParser, what: str, required: bool = False) -> None:
+def _config(parser: argparse._ActionsContainer, what: str, required: bool = False) -> None:
     parser.add_argument("-C", "--config", type=Path, required=required, metavar="FILE", help=what)
 
 

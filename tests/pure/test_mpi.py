@@ -56,6 +56,15 @@ def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
     assert first.startswith("OMPI_MCA_pml=ucx was set outside of the test")
 
 
+def test_a_switch_that_a_module_sets_is_the_machines():
+    """Open MPI prints its value in words."""
+    world = replace(said_by("4.1.4/world.np2.txt"), settings={"mpi_yield_when_idle": "true"})
+    module = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+    assert unasked(world, machine=Machine(variables=module)) == []
+    other = Machine(variables={"OMPI_MCA_mpi_yield_when_idle": "0"})
+    assert len(unasked(world, machine=other)) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

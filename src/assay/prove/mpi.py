@@ -67,6 +67,10 @@ class Mpi:
         return openmpi.parse(stderr)
 
 
+#: How Open MPI prints the value of a switch in its environment.
+SWITCHES = {"0": "false", "1": "true"}
+
+
 class OpenMpi(Mpi):
     """Open MPI 4.1 and 5.0.
 
@@ -127,6 +131,7 @@ class OpenMpi(Mpi):
                 or name in (*RUN_TIME, *SYNONYMS, *shared)
                 or any(word in name for word in PRINTED_BY_MPI)
                 or value == DEFAULTS.get(name)
+                or (not file and value == SWITCHES.get(machine.variables.get(variable, "")))
                 or (name in COMPONENTS and PACKAGED_COMPONENTS.fullmatch(value))
             ):
                 found += (

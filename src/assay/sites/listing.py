@@ -28,13 +28,14 @@ from assay.store.promise import Listed, Site
 #: How many tests, and how many words that would select more, a line names.
 NAMED = 6
 
-#: Extra -> words of a place or of its stack whose cases are skipped without it.
+#: Extra -> words of a place or of its stack whose cases are skipped without it, or fail.
 NEEDED = {
     "network_device": ("inter-node", "tcp"),
     "directory": ("storage",),
     "memory_bytes": ("hpl", "hpcc"),
     "memory_fraction": ("hpl", "hpcc"),
     "ucx_version": ("mpi", "ucx"),
+    "osu_version": ("osu",),
 }
 
 
@@ -216,4 +217,4 @@ def _unknown(partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) 
         # A stack that states another MPI by the extra mpi has no cases over its UCX.
         skipped = [word for word in of if word in words and not {extra, word} & extras]
         if skipped:
-            yield f"the extra {extra}, without which cases of {' and '.join(skipped)} are skipped"
+            yield f"the extra {extra}, without which no case of {' and '.join(skipped)} passes"

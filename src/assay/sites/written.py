@@ -164,7 +164,7 @@ def _variables(common: Iterable[str]) -> dict[str, str]:
     return found
 
 
-_REFERENCES = """\
+REFERENCES = """\
 {about}
 {ratios}
 references:
@@ -194,7 +194,7 @@ def references(head: Head, draft: Draft) -> str:
         if "tcp" in words and {*words} & {"posix", "sysv"}:
             about += " The ratios within one run hold for any machine."
             ratios = "\ninclude: [../ratios.yaml]\n"
-    return _REFERENCES.format(about=_comment(about), ratios=ratios, why=why)
+    return REFERENCES.format(about=_comment(about), ratios=ratios, why=why)
 
 
 def hardware(head: Head, draft: Draft) -> str:

@@ -28,8 +28,9 @@ from assay.store.sanitize import line, sequence
 
 FILE, CASES = "promise.yaml", "cases.txt"
 
-#: The kinds that are always allowed: the parameters make no case, on any machine; the case needs a
-#: word that is not there (words are promised); or a case that was skipped itself, as ReFrame says.
+#: The kinds that are always allowed: the parameters make no case, or another case is for the same
+#: nodes; the case needs a word that is not there (words are promised); or a case that was skipped
+#: itself, as ReFrame says.
 ALWAYS = ("no-case", "lacks", "skipped due to skipped dependencies")
 
 #: The kind that no site can allow.

@@ -15,6 +15,7 @@ from typing import Any
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.node import provenance
+from assay.prove import mpi
 from assay.prove.accelerator import ACCELERATORS
 from assay.slurm import QUERIES, Answers
 
@@ -108,6 +109,9 @@ def described(
         if "ucx_version" in extras:
             extras["ucx_tools_version"] = extras["ucx_version"]
         extras["ucx_version"] = of_mpi[1]
+    other = mpi.of_run((), said("mpirun", "--version")) if "mpi" in found else None
+    if other and "openmpi_version" not in extras:
+        extras["mpi"] = other.word  # tests of a path are skipped by it
     if "mpi" in found and "ompi_communicator_t" in said(*HEADER):
         features.append("mpicc")
     if "netpipe" in found:

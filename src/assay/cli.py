@@ -163,6 +163,7 @@ def _of_runs(commands: Commands) -> None:
     _option(report, "--figures", "DIR", drawn)
     study = "name the figures of this list that the run lacks, such as studies/figures.yaml"
     _option(report, "--study", "FILE", study, action="append", default=[])
+    _flag(report, "--ledger", "write no page, but print the run as a row of docs/ledger.csv")
     nodes = _add(
         commands, "nodes", "assay.show.nodes:command",
         "print a verdict for each node, device and cable of a run",

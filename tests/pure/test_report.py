@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-import shell
 from report_results import BTIO, HEALTH, HPCC, HPL, LOADS
 from shell import ROOT
 
@@ -224,12 +223,6 @@ def test_others_may_read_the_page(results, capsys):
     assert page.stat().st_mode == plain.stat().st_mode
 
 
-def row_of_the_ledger(results, capsys):
-    capsys.readouterr()
-    code = shell.module("ci/ledger.py").main([str(results.file)])
-    return code, capsys.readouterr().out.splitlines()
-
-
 def test_the_row_of_the_ledger_says_what_the_machine_was_and_what_must_be_judged(results, capsys):
     results.only(HPCC, HEALTH, LOADS, BTIO)
 
@@ -237,8 +230,8 @@ def test_the_row_of_the_ledger_says_what_the_machine_was_and_what_must_be_judged
         return lambda record: record["provenance"].update(suite={"commit": commit})
 
     results.edit_record(HEALTH, measured_by("2c1f0d5" + "0" * 33 + "-dirty"))
-    code, lines = row_of_the_ledger(results, capsys)
-    assert (code, len(lines)) == (0, 2)
+    code, lines, err = report(capsys, "--ledger")
+    assert (code, err, len(lines)) == (0, "", 2)
     assert lines[0] == (ROOT / "docs/ledger.csv").read_text().splitlines()[0]
     head, row = csv.reader(lines)
     assert dict(zip(head, row, strict=True)) == {
@@ -253,10 +246,11 @@ def test_the_row_of_the_ledger_says_what_the_machine_was_and_what_must_be_judged
         "verdict": "FAIL",
         "false alarms": "1 SuiteLoads to judge",
     }
+    assert not (results.directory / "report.html").exists()
 
 
 def test_a_row_of_the_ledger_without_a_node_test_says_what_is_not_known(results, capsys):
     results.only(HPCC)
-    _, lines = row_of_the_ledger(results, capsys)
+    _, lines, _ = report(capsys, "--ledger")
     assert lines[1].count(",not known") == 4
     assert lines[1].endswith(",1 of 1,PASS,0")

@@ -22,6 +22,9 @@ def command(args: argparse.Namespace) -> int:
             run = pipeline.gather(args.pipeline)
         else:
             run = session.load(args.session or session.newest(results))
+        if args.ledger:
+            print("\n".join(summary.ledger(run)))
+            return 0
         # Import these only after the input was readable: matplotlib takes a second to import.
         from assay.show import figure, figures, page, validation  # noqa: PLC0415
 

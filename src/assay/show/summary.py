@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,6 +15,16 @@ from assay.judge import outcome as ladder
 from assay.show import remedies
 from assay.store.cases import Case, Session
 from assay.store.record import BUSY, CALIBRATION
+from assay.store.sanitize import line, mapping
+
+#: Columns of the table of healthy runs, docs/ledger.csv.
+COLUMNS = (
+    *("date", "processor, kernel", "distribution", "MPI, UCX", "commit", "command", "runs"),
+    *("cases", "verdict", "false alarms"),
+)
+
+#: Name of a library -> the extra of a stack that holds its version.
+LIBRARIES = {"Open MPI": "openmpi_version", "UCX": "ucx_version"}
 
 
 @dataclass(frozen=True)
@@ -188,3 +202,50 @@ def closing_lines(session: Session) -> list[str]:
 
 def _cases(count: int) -> str:
     return f"{count} case" if count == 1 else f"{count} cases"
+
+
+def ledger(session: Session) -> list[str]:
+    """The head of docs/ledger.csv and the row of the run.
+
+    Only a person knows whether the machine was healthy. The last cell therefore counts the red
+    cases of each test as alarms that somebody must judge.
+    """
+    cases = session.cases
+    counts = Counts.of(cases)
+    nodes = [case.provenance for case in cases if case.provenance]
+    cpus = [mapping(node.get("cpu")) for node in nodes]
+    stacks = [mapping(node.get("stack")) for node in nodes]
+    commits = [line(mapping(node.get("suite")).get("commit")) for node in nodes]
+    red = Counter(c.test for c in cases if c.verdict in RED)
+    profiles = {line(case.record.get("profile")) for case in cases} - {"", "full"}
+    asked = [f"SITE={name}" for name in session.systems if name != "local"]
+    asked += [f"PROFILE={name}" for name in sorted(profiles)]
+    row = (
+        f"{session.start:%Y-%m-%d}" if session.start else "",
+        _distinct(
+            f"{line(cpu.get('model'))}, {line(cpu.get('usable'))} processors, "
+            f"Linux {line(node.get('kernel'))}"
+            for node, cpu in zip(nodes, cpus)
+        ),
+        _distinct(line(node.get("system")) for node in nodes),
+        _distinct(
+            f"{name} {line(stack[extra])}"
+            for name, extra in LIBRARIES.items()
+            for stack in stacks
+            if extra in stack
+        ),
+        _distinct(re.sub(r"(?<=^[0-9a-f]{7})[0-9a-f]{33}", "", commit) for commit in commits),
+        f"`{' '.join(['make acceptance', *asked])}`",
+        "1",
+        f"{counts.ran} of {len(cases)}",
+        outcome(session).word,
+        ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
+    )
+    text = io.StringIO()
+    cells = [cell or "not known" for cell in row]
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, cells])
+    return text.getvalue().splitlines()
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(filter(None, texts)))

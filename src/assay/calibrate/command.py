@@ -82,7 +82,7 @@ def _measure(file: Path, args: argparse.Namespace) -> Path:
     command: Sequence[str] = [
         str(reframe),
         *("-C", str(file)),
-        *("-c", str(sites.repository(file) / "reframe"), "-R", "-r"),
+        *("-c", str(files.SUITE / "reframe") if args.config else "reframe", "-R", "-r"),
         # No --mode: a mode has retries, and ReFrame 4.10 ignores -p together with a mode.
         *("-S", f"profile={args.profile}", "-S", "purpose=calibration"),
         *(["--tag=smoke"] if args.profile == "smoke" else []),

@@ -161,9 +161,8 @@ def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
         names = {word, package(program.spack)}
         if not program.variant_of and names & parts:
             found += [] if word == "mpi" else [word]
-            if program.version:
-                said = {program.version.extra: f'"{versions[its]}"' for its in names & {*versions}}
-                stated.update(said)
+            if program.version and (own := names & {*versions}):
+                stated[program.version.extra] = f'"{versions[own.pop()]}"'
     yield f"  {name}: {_words(found, stated)}"
     its_own = dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"])
     other = libraries and all(library[1] for library in libraries)

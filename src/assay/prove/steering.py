@@ -251,6 +251,7 @@ def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> li
     for name, value in process.variables.items():
         if name == "BASH_ENV" or (
             name.startswith(("OMPI_MCA_", "PRTE_MCA_"))
+            and name not in machine.variables
             and (name in asked or not name.startswith(PLACING))
         ):
             continue  # Open MPI itself reports the settings that its ranks read

@@ -56,15 +56,6 @@ def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
     assert first.startswith("OMPI_MCA_pml=ucx was set outside of the test")
 
 
-<<<<<<< HEAD
-def test_a_switch_that_a_module_sets_is_the_machines():
-    """Open MPI prints its value in words."""
-    world = replace(said_by("4.1.4/world.np2.txt"), settings={"mpi_yield_when_idle": "true"})
-    module = {"OMPI_MCA_mpi_yield_when_idle": "1"}
-    assert unasked(world, machine=Machine(variables=module)) == []
-    other = Machine(variables={"OMPI_MCA_mpi_yield_when_idle": "0"})
-    assert len(unasked(world, machine=other)) == 1
-=======
 def test_a_switch_that_a_module_sets_is_known_in_the_words_of_open_mpi():
     """Of a module Assay sees ``1``, and Open MPI prints ``true``; of other settings as it is."""
     of_module = Machine(variables={"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl": "^uct"})
@@ -73,7 +64,8 @@ def test_a_switch_that_a_module_sets_is_known_in_the_words_of_open_mpi():
     (fault,) = unasked(OpenMpi(settings={**printed, "btl": "self"}), machine=of_module)
     assert fault.startswith("OMPI_MCA_btl=self was set outside of the test")
     assert isinstance(unasked(OpenMpi(settings=printed))[0], Doubt)
->>>>>>> h44-lmod
+    other = Machine(variables={**of_module.variables, "OMPI_MCA_mpi_yield_when_idle": "0"})
+    assert len(unasked(OpenMpi(settings=printed), machine=other)) == 1
 
 
 @pytest.mark.parametrize(

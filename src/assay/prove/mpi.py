@@ -121,10 +121,8 @@ class OpenMpi(Mpi):
         for name, value in world.settings.items():
             file = world.files.get(name)
             variable = f"OMPI_MCA_{name}"
-            # Open MPI prints other settings in words of its own: 10 as component, 1 as true.
-            if "_" in name and not file and variable in machine.variables:
-                continue
             if variable in asked:
+                # Open MPI prints other settings in words of its own: 10 as component, 1 as true.
                 # Only a file of overrides counts more than the environment.
                 if "_" not in name:
                     found += steering.other_value(variable, value, asked[variable])

@@ -93,11 +93,13 @@ def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str
 
 def _no_mpi() -> str:
     """Why there is no MPI here; empty if there is one that the suite knows."""
+    if detect.version("openmpi_version"):
+        return ""
     path = shutil.which("mpirun")
     if path is None:
         return "no MPI: mpirun is not on PATH"
     said = detect.output("mpirun", "--version").strip()
-    if detect.version("openmpi_version") or mpi.of_run((), said):
+    if mpi.of_run((), said):
         return ""
     first = said.partition("\n")[0] or "nothing"
     return f"no MPI that the suite knows: {path} --version says {first!r}"

@@ -33,7 +33,7 @@ MIB = 2**20
 #: A line by which IOR or mdtest reports that something is wrong.
 FAILURE = re.compile(
     r"(?:ior )?(?:WARNING|ERROR): .*|.*\bAssertion `.*' failed\.|\[\d{1,9}\] FAILED comparison .*"
-    r"|[\d/: ]*Process \d{1,9}\S* FAILED in .*|(?i:error could not) .*"
+    r"|[\d/: ]*Process \d{1,9}\S* FAILED in .*|[Ee]rror (?:could not|invalid argument).*"
 )
 #: A warning that says nothing against the numbers.
 HARMLESS = re.compile(
@@ -185,6 +185,8 @@ class _Log:
                 self.problems.append(f"line {number}: cut short: {line.strip()[:120]}")
         elif key in ("access", "operation") and value in ("write", "read"):
             self._begin(number, value, key == "operation")
+        elif (key, value) == ("access", "remove"):
+            self._into = {}
         elif key == "Finished" or (key == "}" and "Finished" in self.phases[0]):
             self.ended = key == "}" or '"' not in line
             self.phases[0]["Finished"] = value

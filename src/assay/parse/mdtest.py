@@ -48,7 +48,7 @@ _COMMAND = re.compile(r"Command line used: (.*)")
 _ITEMS = re.compile(r"(\d{1,9}) tasks, (\d{1,15}) (?:file|director)\S*", re.ASCII)
 _LIMITED = re.compile(r"Continue stonewall hit min: (\d{1,15}) max: (\d{1,15}) avg: .*", re.ASCII)
 _TABLE = re.compile(r"SUMMARY(?: (rate|time))?(?: \(in [\w/]+\))?: \(of (\d{1,6}) iterations\)")
-_ROW = re.compile(r"   ((?:File|Directory|Tree) \w+) *:? +(\S.*)")
+_ROW = re.compile(r"   ((?:File|Directory|Tree) \w+) *(:?) +([^\s(].*)")
 _PRINTED = dict.fromkeys(("rate", "least", "most", "time"), "0.000")
 _ONE = Identity(
     "rate * time = files",
@@ -88,7 +88,7 @@ def parse(text: str) -> Parsed:
         for at, line in without_warnings(lines, framed=True)
         if (FAILURE.fullmatch(line) or CRASH.search(line)) and not HARMLESS.fullmatch(line)
     ]
-    iterations, tables = _tables(lines, problems)
+    iterations, by_rank, tables = _tables(lines, problems)
     asked = ["rate", "time"] if _has(command, "P") else ["time" if _has(command, "Z") else "rate"]
     rows = [
         {"operation": name, **columns}
@@ -103,7 +103,7 @@ def parse(text: str) -> Parsed:
         files = None  # a file says how many were created
     for row in rows:
         problems += contradictions(_IDENTITIES, row, _PRINTED)
-        if files is not None and iterations == 1:
+        if files is not None and iterations == 1 and not by_rank:
             problems += contradictions([_ONE], {**row, "files": files}, _PRINTED)
     return Parsed(
         family="mdtest",
@@ -145,9 +145,9 @@ def _files(lines: Sequence[str], ranks: int) -> tuple[int | None, bool]:
 Tables = dict[str, dict[str, list[float]]]
 
 
-def _tables(lines: Sequence[str], problems: list[str]) -> tuple[int, Tables]:
-    """The number of iterations, and the tables."""
-    iterations = 0
+def _tables(lines: Sequence[str], problems: list[str]) -> tuple[int, bool, Tables]:
+    """The number of iterations, whether each rank has its own rate (until 3.3), and the tables."""
+    iterations, by_rank = 0, False
     tables: Tables = {}
     table: dict[str, list[float]] | None = None
     for number, line in enumerate(lines[:-1], 1):
@@ -157,12 +157,12 @@ def _tables(lines: Sequence[str], problems: list[str]) -> tuple[int, Tables]:
                 raise ParseError("a second table: several numbers of ranks?", number, line)
             table = tables[kind] = {}
         elif table is not None and (said := _ROW.fullmatch(line)):
-            words = said[2].split()
+            words, by_rank = said[3].split(), by_rank or said[2] == ":"
             if len(words) not in (4, 7):  # with those of each rank before
                 problems.append(f"line {number}: cut short: {line.strip()[:120]}")
                 continue
             table[said[1]] = [real(word, number, line) for word in words[-4:-1]]
-    return iterations, tables
+    return iterations, by_rank, tables
 
 
 def _columns(said: str, tables: Tables) -> dict[str, float]:

@@ -1,11 +1,11 @@
 """HPCC, the HPC Challenge benchmark: the file ``hpccoutf.txt`` that ``hpcc`` writes.
 
-The parser was checked against HPCC 1.4.2 and 1.5.0. Banner, sections and summary come from ``src/io.c``
-(``HPCC_Init``, ``HPCC_Finalize``) and ``src/hpcc.c``. The check of RandomAccess comes from
-``RandomAccess/MPIRandomAccess.c`` lines 879-884, that of PTRANS from ``PTRANS/pdtransdriver.c``
-lines 519-541, and that of STREAM from ``STREAM/stream.c`` lines 258-308. The HPL section is an
-output of HPL 2.0 and is read as such. Numbers of the summary that contradict each other, or those
-of the sections, are problems.
+The parser was checked against HPCC 1.4.2 and 1.5.0. Banner, sections and summary come from
+``src/io.c`` (``HPCC_Init``, ``HPCC_Finalize``) and ``src/hpcc.c``. The check of RandomAccess comes
+from ``RandomAccess/MPIRandomAccess.c`` lines 879-884, that of PTRANS from
+``PTRANS/pdtransdriver.c`` lines 519-541, and that of STREAM from ``STREAM/stream.c`` lines 258-308.
+The HPL section is an output of HPL 2.0 and is read as such. Numbers of the summary that
+contradict each other, or those of the sections, are problems.
 
 HPCC appends to its output file and never overwrites it. If its input file is missing or does not
 fit the number of ranks, HPCC runs with parameters of its own and still exits with 0. So compare

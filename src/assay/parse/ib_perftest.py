@@ -2,7 +2,8 @@
 
 The heading names the test, the device and the connection. A line of dashes follows the last row. No
 line has a version. MB/sec is 2^20 B/s (``format_factor`` in src/perftest_parameters.c), Gb/sec is
-10^9 bit/s (``--report_gbits``). Bidirectional rates count both directions. A latency of ``send`` and ``write`` is half of a round trip, one of ``read`` and ``atomic`` is a whole one.
+10^9 bit/s (``--report_gbits``). Bidirectional rates count both directions. A latency of ``send``
+and ``write`` is half of a round trip, one of ``read`` and ``atomic`` is a whole one.
 
 The programs do not compare what they received with what was sent; ``validates`` is False. (A patch
 of December 2025, linux-rdma/perftest pull request 364, adds ``--data_validation``; not seen yet.)
@@ -24,17 +25,18 @@ _TITLE = re.compile(
     r"(Bidirectional )?(?:Post List )?(BW|Latency) (?:Multicast )?Test"
 )
 #: Of the clock of the processor, on standard error, between the heading and the rows.
-_CLOCK = re.compile(r"Conflicting CPU frequency values detected: .*|Correlation coefficient r\^2: .*")
+_CLOCK = re.compile(
+    r"Conflicting CPU frequency values detected: .*|Correlation coefficient r\^2: .*"
+)
 _OPERATIONS = {"RDMA_Write": "write", "RDMA_Read": "read", "Send": "send", "Atomic": "atomic"}
 _DASHES = "-" * 87
 #: Stands for a line of dashes. Open MPI frames its warnings by shorter ones.
 _RULE = "=" * 87
 _LABEL = re.compile(
-    r"#\w{1,20}|(?:BW \w{1,20}|MsgRate(?: Port\d)?|t_\w{1,20}|[\d.]{1,20}% percentile|CPU_Util)"
+    r"#\w{1,20}|(?:BW \w{1,20}|MsgRate|t_\w{1,20}|[\d.]{1,20}% percentile|CPU_Util)"
     r"\[[^\]]{1,20}\]|tps average"
 )
 _RATES = {"BW peak": "bandwidth_peak", "BW average": "bandwidth"}
-_RATES |= {f"BW Port{port}": f"bandwidth_port{port}" for port in (1, 2)}
 _COLUMNS = {
     "#bytes": SIZE,
     "#sl": Column("service_level", "1", positive=False, whole=True),
@@ -46,10 +48,6 @@ _COLUMNS = {
         for unit, factor in (("MB/sec", MIB_PER_S), ("MiB/sec", MIB_PER_S), ("Gb/sec", 125.0))
     },
     "MsgRate[Mpps]": Column("million_messages_per_s", "1e6/s", positive=False),
-    **{
-        f"MsgRate Port{port}[Mpps]": Column(f"million_messages_port{port}", "1e6/s", positive=False)
-        for port in (1, 2)
-    },
     "t_min[usec]": Column("time_min", "us"),
     "t_max[usec]": Column("time_max", "us"),
     "t_typical[usec]": Column("latency", "us"),
@@ -62,9 +60,7 @@ _COLUMNS = {
 }
 #: Times of one row, ascending; the mean is not among them.
 _ASCENDING = ("time_min", "latency", "time_p99", "time_p99_9", "time_max")
-_ORDER = (
-    *(Identity(f"{one} <= {later}") for one, later in combinations(_ASCENDING, 2)),
-)
+_ORDER = (*(Identity(f"{one} <= {later}") for one, later in combinations(_ASCENDING, 2)),)
 #: Settings of the heading: name in the output -> name of the fact.
 _SETTINGS = {
     "Device": "device",
@@ -93,9 +89,7 @@ def parse(text: str) -> Parsed:
 
     :raises ParseError: no heading of a known test, no table, or a column that is not known.
     """
-    # The line of a test of two ports is longer.
-    ruled = [line.startswith(_DASHES) and not line.strip("-") for line in split(text)]
-    text_lines = [_RULE if rule else line for rule, line in zip(ruled, split(text))]
+    text_lines = [_RULE if line == _DASHES else line for line in split(text)]
     lines = [line for line in without_warnings(text_lines) if not _CLOCK.match(line[1])]
     titles = [(at, match) for at, (_, line) in enumerate(lines) if (match := _TITLE.match(line))]
     if not titles:

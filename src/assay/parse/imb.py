@@ -65,8 +65,8 @@ _MESSAGES = Identity("bandwidth * 1e6 = messages_per_s * size")
 _COUNTED = {"Sendrecv": 2, "Exchange": 4}
 #: With MPI_FLOAT, these benchmarks leave out what is shorter than one number.
 _REDUCING = re.compile("(All)?[Rr]educe.*")
-#: Quantiles, with -show_tail.
-_TAIL = re.compile(r"\[ ?[\d., ]+\]")
+#: Also the quantiles of -show_tail.
+_OTHER = re.compile(rf"\[ ?[\d., ]+\]|{_UNKNOWN.pattern}")
 
 recognise = recogniser(_TITLE)
 
@@ -97,7 +97,9 @@ def parse(text: str) -> Parsed:
     if not heads:
         raise ParseError("no table of a benchmark")
     name, columns = _benchmark(lines[: heads[0] + 1])
-    plan, rows, whole, counts = _plan(said, name), [], True, []
+    plan, whole = _plan(said, name), True
+    rows: list[Row] = []
+    counts: list[int] = []
     for before, at, after in zip([0, *heads], heads, [*heads[1:], end]):
         benchmark, _ = _benchmark(lines[before : at + 1])
         counts.append(_ranks(said[before:at]))
@@ -110,7 +112,9 @@ def parse(text: str) -> Parsed:
         sizes = [*dict.fromkeys(int(row["size"]) for row in of_table if "size" in row)]
         if plan is not None and sizes != plan and "#bytes" in said[at].split():
             last = sizes[-1] if sizes else "no row"
-            problems.append(f"{len(sizes)} of {len(plan)} sizes, the last is {last}, not {plan[-1]}")
+            problems.append(
+                f"{len(sizes)} of {len(plan)} sizes, the last is {last}, not {plan[-1]}"
+            )
             whole = False
         whole = whole and bool(of_table)
         rows += of_table if len(heads) == 1 else [{**r, "ranks": counts[-1]} for r in of_table]
@@ -213,7 +217,6 @@ def _rows(
             if any(row.get("defects") for row in found):
                 problems.append(f"line {number}: received data are wrong: {quote(line)}")
             rows += found
-        elif line and not line.startswith("#") and not _UNKNOWN.fullmatch(line):
-            if not _TAIL.fullmatch(line):
-                problems.append(f"line {number}: not a row of IMB-MPI1: {quote(line)}")
+        elif line and not line.startswith("#") and not _OTHER.fullmatch(line):
+            problems.append(f"line {number}: not a row of IMB-MPI1: {quote(line)}")
     return rows

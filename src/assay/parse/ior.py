@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from assay.parse import Parsed, Value
@@ -44,26 +45,20 @@ HARMLESS = re.compile(
     r"|cannot get platform name.*|unable to use realpath\(\) .*)"
 )
 
-#: A heading of the table of results or of the summary, or a key of the JSON -> column of a row.
-_COLUMNS = {
-    **dict.fromkeys(("bw(MiB/s)", "bwMiB"), "bandwidth"),
-    **dict.fromkeys(("total(s)", "totalTime"), "time"),
-    **{"block(KiB)": "block_kib", "xfer(KiB)": "transfer_kib"},
-    **dict.fromkeys(("Operation", "operation"), "operation"),
-    **dict.fromkeys(("Mean(MiB)", "bwMeanMIB"), "mean"),
-    **dict.fromkeys(("Stonewall(s)", "StoneWallTime"), "limited_after"),
-    **dict.fromkeys(("Test#", "TestID"), "phase"),
-    **dict.fromkeys(("#Tasks", "numTasks"), "ranks"),
-    **dict.fromkeys(("tPN", "tasksPerNode"), "ranks_per_node"),
-    **dict.fromkeys(("reps", "repetitions"), "repetitions"),
-    **dict.fromkeys(("fPP", "filePerProc"), "file_per_rank"),
-    **dict.fromkeys(("reord", "reorderTasks"), "shifted"),
-    **dict.fromkeys(("reordoff", "taskPerNodeOffset"), "shift"),
-    **dict.fromkeys(("segcnt", "segmentCount"), "segments"),
-    **dict.fromkeys(("blksiz", "blockSize"), "block"),
-    **dict.fromkeys(("xsize", "transferSize"), "transfer"),
-    "API": "api",
+#: Column of a row -> its headings in the table of results and in the summary, its keys in JSON, and
+#: its names in the options, all as far as they have it.
+_HEADINGS = {
+    **{"bandwidth": "bw(MiB/s)|bwMiB", "time": "total(s)|totalTime"},
+    **{"block_kib": "block(KiB)|blockKiB", "transfer_kib": "xfer(KiB)|xferKiB"},
+    **{"limited_after": "Stonewall(s)|StoneWallTime"},
+    **{"phase": "Test#|TestID", "ranks": "#Tasks|numTasks|tasks"},
+    **{"ranks_per_node": "tPN|tasksPerNode|clients per node", "repetitions": "reps|repetitions"},
+    **{"file_per_rank": "fPP|filePerProc", "shifted": "reord|reorderTasks"},
+    **{"shift": "reordoff|taskPerNodeOffset|task offset", "api": "API|api"},
+    **{"segments": "segcnt|segmentCount|segments", "block": "blksiz|blockSize|blocksize"},
+    **{"transfer": "xsize|transferSize|xfersize"},
 }
+_COLUMNS = {said: name for name, all_said in _HEADINGS.items() for said in all_said.split("|")}
 _SETTINGS = (
     *("ranks", "ranks_per_node", "repetitions", "file_per_rank", "shifted", "shift", "segments"),
     *("block", "transfer", "api"),
@@ -71,15 +66,12 @@ _SETTINGS = (
 _UNITS = {
     **{"bandwidth": "MiB/s", **dict.fromkeys(("time", "limited_after"), "s")},
     **dict.fromkeys(("moved", "block", "transfer"), "B"),
-    **{name: "1" for name in ("phase", "repetition", *_SETTINGS[:7])},
+    **dict.fromkeys(("phase", "repetition", *_SETTINGS[:7]), "1"),
 }
 _CONTRADICTS = "{operation}: {bandwidth:.2f} MiB/s for {time:.5f} s are not {moved} B"
 _IDENTITIES = (
     Identity("1e-6 <= bandwidth", _CONTRADICTS),
     Identity(f"bandwidth * time = moved / {MIB}", _CONTRADICTS, share=0.01),
-)
-_MEAN = Identity(
-    "mean = own", "{operation}: the summary has {mean:.2f} MiB/s, its results {own:.2f}", share=0.01
 )
 
 _TITLE = re.compile(
@@ -166,16 +158,12 @@ class _Log:
         self._before: dict[str, str] = {}
 
     def take(self, number: int, line: str) -> None:
+        """Read a line of the program; its messages stand between the lines of the tables."""
         words = line.split()
         key, value = _pair(line)
-        if said := _SAID.match(line):
-            self._before[said[1]] = said[2]
-        elif said := _LIMITED.match(line):
-            self._before["limited_after"] = said[1]
-        elif FAILURE.fullmatch(line) or CRASH.search(line):
-            if not HARMLESS.fullmatch(line):
-                self.problems.append(f"line {number}: {line[:200]}")
-        elif words and words[-1] in ("iter", "RefNum"):
+        if self._is_message(number, line):
+            return
+        if words and words[-1] in ("iter", "RefNum"):
             self._head = words
         elif self._head and words and words[0] in ("write", "read"):
             if len(words) == len(self._head):
@@ -183,10 +171,8 @@ class _Log:
                 self._name(zip(self._head, words))
             else:
                 self.problems.append(f"line {number}: cut short: {line.strip()[:120]}")
-        elif key in ("access", "operation") and value in ("write", "read"):
+        elif key in ("access", "operation") and value in ("write", "read", "remove"):
             self._begin(number, value, key == "operation")
-        elif (key, value) == ("access", "remove"):
-            self._into = {}
         elif key == "Finished" or (key == "}" and "Finished" in self.phases[0]):
             self.ended = key == "}" or '"' not in line
             self.phases[0]["Finished"] = value
@@ -198,15 +184,26 @@ class _Log:
         else:
             self.phases[-1].setdefault(key, value)
 
+    def _is_message(self, number: int, line: str) -> bool:
+        if said := _SAID.match(line):
+            self._before[said[1]] = said[2]
+        elif said := _LIMITED.match(line):
+            self._before["limited_after"] = said[1]
+        elif not (FAILURE.fullmatch(line) or CRASH.search(line)):
+            return False
+        elif not HARMLESS.fullmatch(line):
+            self.problems.append(f"line {number}: {line[:200]}")
+        return True
+
     def _begin(self, number: int, operation: str, of_summary: bool) -> None:
         self._into = {"operation": operation}
         if of_summary:
             self.summary.append(self._into)
-            return
-        self._into |= {"phase": str(len(self.phases) - 2), **self._before}
-        self._before = {}
-        self.results.append(self._into)
-        self.last = number
+        elif operation != "remove":  # of which JSON has a time, too
+            self._into |= {"phase": str(len(self.phases) - 2), **self._before}
+            self._before = {}
+            self.results.append(self._into)
+            self.last = number
 
     def _name(self, words: Iterable[tuple[str, str]]) -> None:
         assert self._into is not None
@@ -216,7 +213,7 @@ class _Log:
         """The rows whose settings are known: the summary has them, or the options of the phase."""
         summary = {(one.get("phase"), one["operation"]): one for one in self.summary}
         rows: list[dict[str, Value]] = []
-        done: dict[tuple[str, str], list[float]] = {}
+        done: Counter[tuple[str, str]] = Counter()
         for one in self.results:
             key, options = (one["phase"], one["operation"]), self.phases[int(one["phase"]) + 1]
             said = summary.get(key) or _settings(options, one)
@@ -236,24 +233,19 @@ class _Log:
                 "limited_after": 0.0 if limit == "NA" else real(limit, 0, limit),
                 "moved": moved,
                 "phase": int(one["phase"]),
-                "repetition": len(done.setdefault(key, [])),
+                "repetition": done[key],
                 **settings,
             }
             rows.append(row)
-            done[key].append(float(row["bandwidth"]))
+            done[key] += 1
             self.problems += contradictions(_IDENTITIES, row, one)
             found = int(one.get("Stat() of", moved))
-            limited = row["limited_after"] or {"stonewallingTime", "Using stonewalling"} & {*options}
+            limited = row["limited_after"] or {"stonewallingTime", "Using stonewalling"} & {
+                *options
+            }
             if found < moved or (found > moved and not limited):
                 what = f"{key[1]}: the files have {found} B, {moved} B were moved"
                 self.problems.append(what)
-        # 3.0 and 3.1 compute the mean of the writes from the bytes of the reads.
-        if len({row["moved"] for row in rows}) == 1:
-            for key, rates in done.items():
-                if "mean" in summary.get(key, {}):
-                    mean = real(summary[key]["mean"], 0, summary[key]["mean"])
-                    own = {"operation": key[1], "mean": mean, "own": sum(rates) / len(rates)}
-                    self.problems += contradictions([_MEAN], own, {})
         return rows
 
 
@@ -264,27 +256,18 @@ def _pair(line: str) -> tuple[str, str]:
 
 
 def _settings(options: Mapping[str, str], result: Mapping[str, str]) -> dict[str, str]:
-    """The settings as the options say them; empty before 3.2, where only the summary has them."""
-    if not options.keys() >= {"tasks", "segments", "clients per node", "api", "xfersize"}:
-        return {}
-    shifted = options.get("ordering inter file", "").startswith("constant")
-    return {
-        "ranks": options["tasks"],
-        "ranks_per_node": options["clients per node"],
-        "repetitions": options.get("repetitions", ""),
-        "file_per_rank": str(int(options.get("access") == "file-per-process")),
-        "shifted": str(int(shifted)),
-        "shift": options.get("task offset", "1"),
-        "segments": options["segments"],
-        "block": _bytes(options.get("blocksize", ""), result.get("block_kib", "")),
-        "transfer": _bytes(options["xfersize"], result.get("transfer_kib", "")),
-        "api": options["api"],
-    }
+    """The settings as the options say them; before 3.2, only the summary has all of them.
 
-
-def _bytes(said: str, kib: str) -> str:
-    """A size [B]: IOR says it exactly only if it is short, and in KiB in the table of results."""
-    if said.endswith(" bytes"):
-        return said.removesuffix(" bytes")
-    value = real(kib, 0, kib) * 1024
-    return str(round(value)) if math.isfinite(value) else kib
+    The options have a size exactly if it is short; the table of results has it in KiB.
+    """
+    said = {_COLUMNS[key]: value for key, value in options.items() if key in _COLUMNS}
+    said["file_per_rank"] = str(int(options.get("access") == "file-per-process"))
+    said["shifted"] = str(int("constant" in options.get("ordering inter file", "")))
+    said.setdefault("shift", "1")
+    for name in ("block", "transfer"):
+        size, _, unit = said.get(name, "").partition(" ")
+        if unit != "bytes" and f"{name}_kib" in result:
+            value = real(result[f"{name}_kib"], 0, "") * 1024
+            size = str(round(value)) if math.isfinite(value) else ""
+        said[name] = size
+    return said

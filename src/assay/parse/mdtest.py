@@ -24,22 +24,18 @@ from assay.parse.reading import (
 )
 from assay.parse.tables import Identity, capped, contradictions
 
-#: Operation in the tables -> operation of a row. Operations on trees are not read.
-_FILES = {
-    "File creation": "create",
-    "File stat": "stat",
-    "File read": "read",
-    "File removal": "remove",
-}
-_DIRECTORIES = {
-    "Directory creation": "create_directory",
-    "Directory stat": "stat_directory",
-    "Directory removal": "remove_directory",
-}
-_OPERATIONS = {
-    **_FILES, **_DIRECTORIES,
-    "File rename": "rename", "Directory rename": "rename_directory",
-}  # fmt: skip
+#: Words of the tables that are always there -> operation of a row. Those on trees are not read.
+_FILES, _DIRECTORIES = (
+    {
+        f"{what} creation": f"create{end}",
+        f"{what} stat": f"stat{end}",
+        **more,
+        f"{what} removal": f"remove{end}",
+    }
+    for what, end, more in (("File", "", {"File read": "read"}), ("Directory", "_directory", {}))
+)
+_RENAMED = {"File rename": "rename", "Directory rename": "rename_directory"}
+_OPERATIONS = {**_FILES, **_DIRECTORIES, **_RENAMED}
 _TREES = ("Tree creation", "Tree removal")
 _TITLE = re.compile(
     r"mdtest-(\S+) was launched with (\d{1,9}) total task\(s\) on (\d{1,9}) ?node\(s\)", re.ASCII
@@ -90,7 +86,7 @@ def parse(text: str) -> Parsed:
     ]
     iterations, by_rank, tables = _tables(lines, problems)
     asked = ["rate", "time"] if _has(command, "P") else ["time" if _has(command, "Z") else "rate"]
-    rows = [
+    rows: list[Row] = [
         {"operation": name, **columns}
         for said, name in _OPERATIONS.items()
         if (columns := _columns(said, tables)) and any(columns.values())

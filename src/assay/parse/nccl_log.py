@@ -60,8 +60,8 @@ def parse(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[str], list
     logged = False
     for number, line in lines:
         starts = list(LOG.finditer(line)) if " NCCL " in line else []
-        if (said := _VERSION.match(line)) and not starts:
-            path["library"] = f"{said[1].split()[0]} {said[2]}"
+        if (version := _VERSION.match(line)) and not starts:
+            path["library"] = f"{version[1].split()[0]} {version[2]}"
             continue
         if before := line[: starts[0].start()].rstrip() if starts else line:
             rest.append((number, before))
@@ -115,11 +115,11 @@ def _fall_backs(path: dict[str, Any]) -> list[str]:
     found = []
     for pair, transports in path["pairs"].items():
         ends = [path["ranks"].get(rank) for rank in pair.split("->")]
-        known = None not in ends
+        near = None not in ends and ends[0]["node"] == ends[1]["node"]
+        named = [f"{end['node']}, GPU {end['gpu']}" if end else "?" for end in ends]
         for via in transports:
-            better = "P2P" if known and ends[0]["node"] == ends[1]["node"] else "RDMA of the GPU"
-            if via.startswith("P2P") and "indirect" not in via or (better != "P2P" and "GDRDMA" in via):
-                continue
-            named = [f"{end['node']}, GPU {end['gpu']}" if end else "?" for end in ends]
-            found.append(f"rank {pair}: {via} from {named[0]} to {named[1]}, not {better}")
+            best = re.match("P2P/(?!indirect)", via) or (not near and via.endswith("GDRDMA"))
+            if not best:
+                better = "P2P" if near else "RDMA of the GPU"
+                found.append(f"rank {pair}: {via} from {named[0]} to {named[1]}, not {better}")
     return found

@@ -269,7 +269,9 @@ def _program(operation: str | None, test: str) -> tuple[str, int | None] | None:
     blocking = re.sub("^Non-[bB]locking ", "", test)
     if blocking == test:
         return PROGRAMS.get(test)
-    found = PROGRAMS.get(blocking.replace("All-to-All Latency", "All-to-All Personalized Exchange Latency"))
+    found = PROGRAMS.get(
+        blocking.replace("All-to-All Latency", "All-to-All Personalized Exchange Latency")
+    )
     return (found[0].replace("osu_", "osu_i"), found[1]) if found else None
 
 

@@ -129,7 +129,7 @@ FILES = {
     "all_reduce.2.14.n2g2.log": output(
         version=(2, 14), nodes=2, gpus=2, logged=("P2P/CUMEM/read", "NET/IB/0/GDRDMA")
     ),
-    "two.2.17.n2g1": output("sendrecv", nodes=2, gpus=1) + output("broadcast", nodes=2, gpus=1),
+    "sendrecv.2.17.n2g1": output("sendrecv", nodes=2, gpus=1),
     "reduce_scatter.2.19.g4.timed": output("reduce_scatter", (2, 19), timed=True),
     "all_gather.rccl.g4": output("all_gather", (2, 13), rccl=True),
 }

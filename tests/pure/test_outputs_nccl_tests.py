@@ -46,6 +46,12 @@ def test_several_tests_after_each_other():
     assert len(parsed.facts["average"]) == 2
 
 
+def test_a_second_test_that_only_began_is_not_complete():
+    begin = output("alltoall").partition("# nThread")[0]
+
+    assert not nccl_tests.parse(SOUND + begin).complete
+
+
 def test_ranks_that_ran_alone_are_a_problem_each():
     said = nccl_tests.parse(output(gpus=1) * 4).problems
 

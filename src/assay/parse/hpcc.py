@@ -198,7 +198,7 @@ def _measured(summary: Summary) -> tuple[tuple[Row, ...], list[str]]:
     missing = [metric for metric in METRICS if metric not in summary]
     alone = summary.get("CommWorldProcs", ("", 0))[0] == "1"
     for metric, unit in METRICS.items():
-        if metric in missing or (alone and _BETWEEN.search(metric)):
+        if metric in missing or (alone and re.search("Ring|PingPong", metric)):
             continue
         text, number = summary[metric]
         value = real(text, number, f"{metric}={text}")
@@ -224,9 +224,6 @@ WORST_PTRANS = 1e-13
 
 #: Above the rate of any memory of one rank [GB/s]; less than any message takes [us].
 FASTEST, SHORTEST = 1e4, 0.005
-
-#: Metrics of messages between ranks; one rank has none.
-_BETWEEN = re.compile("Ring|PingPong")
 
 #: Metrics of the summary that are rates and times of one rank.
 _OF_A_RANK = re.compile("STREAM|Ring|PingPong")

@@ -61,7 +61,7 @@ _HEADINGS = {
 _COLUMNS = {said: name for name, all_said in _HEADINGS.items() for said in all_said.split("|")}
 _SETTINGS = (
     *("ranks", "ranks_per_node", "repetitions", "file_per_rank", "shifted", "shift", "segments"),
-    *("block", "transfer", "api"),
+    *("block", "transfer"),
 )
 _UNITS = {
     **{"bandwidth": "MiB/s", **dict.fromkeys(("time", "limited_after"), "s")},
@@ -89,13 +89,12 @@ recognise = recogniser(_TITLE)
 def parse(text: str) -> Parsed:
     """Read the output of one run of ``ior``, in its default format or as JSON.
 
-    There is one row for each result, thus for each repetition of a phase: ``operation`` (``write``
-    or ``read``), ``bandwidth`` [MiB/s], ``time`` [s], ``limited_after`` [s], the time after which
-    the ranks stopped and then made up for the slower ones (0 without such a limit), ``moved`` [B],
-    the bytes of all ranks, ``phase``, ``repetition``, ``ranks``, ``ranks_per_node``,
-    ``repetitions``, ``file_per_rank`` (0 or 1), ``shifted`` (0 or 1) and ``shift`` (whether and by
-    how many nodes a rank reads beside what it wrote), ``segments``, ``block`` [B], ``transfer``
-    [B], ``api``.
+    There is one row for each repetition of a phase: ``operation`` (``write`` or ``read``),
+    ``bandwidth`` [MiB/s], ``time`` [s], ``limited_after`` [s], the time after which the ranks
+    stopped and then made up for the slower ones (0 without such a limit), ``moved`` [B] by all
+    ranks, ``phase``, ``repetition``, ``ranks``, ``ranks_per_node``, ``repetitions``,
+    ``file_per_rank`` (0 or 1), ``shifted`` (0 or 1) and ``shift`` (whether and by how many nodes a
+    rank reads beside what it wrote), ``segments``, ``block`` [B], ``transfer`` [B], ``api``.
 
     ``facts``: ``command_line``; ``ranks`` and ``nodes``, as IOR counted them.
 
@@ -109,7 +108,7 @@ def parse(text: str) -> Parsed:
         log.take(number, line)
     rows, problems = log.rows(), log.problems
     command = log.phases[0].get("Command line") or log.phases[0].get("Command line used") or ""
-    stated = sum(integer(one["repetitions"], 0, "") for one in log.summary)
+    stated = sum(integer(one.get("repetitions", ""), 0, "") for one in log.summary)
     if not log.summary and _IO500.match(command):
         ended = [row["repetitions"] for row in rows] == [len(rows)] * len(rows)
         ended = ended and not any(lines[log.last :])
@@ -120,7 +119,8 @@ def parse(text: str) -> Parsed:
     if not ended:
         problems.insert(0, "IOR did not come to its end")
     ranks = {row["ranks"] for row in rows}
-    nodes = [int(said["nodes"]) for said in log.phases if said.get("nodes", "").isdecimal()]
+    said = [options.get("nodes", "") for options in log.phases]
+    nodes = [int(one) for one in said if re.fullmatch("[0-9]{1,9}", one)]
     return Parsed(
         family="ior",
         program="ior",
@@ -200,7 +200,7 @@ class _Log:
         if of_summary:
             self.summary.append(self._into)
         elif operation != "remove":  # of which JSON has a time, too
-            self._into |= {"phase": str(len(self.phases) - 2), **self._before}
+            self._into |= {"of": str(len(self.phases) - 1), **self._before}
             self._before = {}
             self.results.append(self._into)
             self.last = number
@@ -215,14 +215,13 @@ class _Log:
         rows: list[dict[str, Value]] = []
         done: Counter[tuple[str, str]] = Counter()
         for one in self.results:
-            key, options = (one["phase"], one["operation"]), self.phases[int(one["phase"]) + 1]
+            phase = int(one["of"]) - 1
+            key, options = (f"{phase}", one["operation"]), self.phases[phase + 1]
             said = summary.get(key) or _settings(options, one)
-            if not said.keys() >= {*_SETTINGS}:
+            if not (said.keys() >= {*_SETTINGS, "api"} and one.keys() >= {"bandwidth", "time"}):
                 continue
-            settings = {
-                name: said[name] if name == "api" else integer(said[name], 0, said[name])
-                for name in _SETTINGS
-            }
+            settings: dict[str, Value] = {n: integer(said[n], 0, said[n]) for n in _SETTINGS}
+            settings["api"] = said["api"]
             limit = said.get("limited_after", one.get("limited_after", "NA"))
             planned = math.prod(int(settings[name]) for name in ("ranks", "segments", "block"))
             moved = int(one.get("Using actual", planned))
@@ -232,7 +231,7 @@ class _Log:
                 "time": real(one["time"], 0, one["time"]),
                 "limited_after": 0.0 if limit == "NA" else real(limit, 0, limit),
                 "moved": moved,
-                "phase": int(one["phase"]),
+                "phase": phase,
                 "repetition": done[key],
                 **settings,
             }
@@ -240,9 +239,7 @@ class _Log:
             done[key] += 1
             self.problems += contradictions(_IDENTITIES, row, one)
             found = int(one.get("Stat() of", moved))
-            limited = row["limited_after"] or {"stonewallingTime", "Using stonewalling"} & {
-                *options
-            }
+            limited = row["limited_after"] or any("onewalling" in name for name in options)
             if found < moved or (found > moved and not limited):
                 what = f"{key[1]}: the files have {found} B, {moved} B were moved"
                 self.problems.append(what)

@@ -25,15 +25,11 @@ from assay.parse.reading import (
 from assay.parse.tables import Identity, capped, contradictions
 
 #: Words of the tables that are always there -> operation of a row. Those on trees are not read.
-_FILES, _DIRECTORIES = (
-    {
-        f"{what} creation": f"create{end}",
-        f"{what} stat": f"stat{end}",
-        **more,
-        f"{what} removal": f"remove{end}",
-    }
-    for what, end, more in (("File", "", {"File read": "read"}), ("Directory", "_directory", {}))
-)
+_VERBS = {"creation": "create", "stat": "stat", "read": "read", "removal": "remove"}
+_FILES = {f"File {noun}": verb for noun, verb in _VERBS.items()}
+_DIRECTORIES = {
+    f"Directory {noun}": f"{verb}_directory" for noun, verb in _VERBS.items() if noun != "read"
+}
 _RENAMED = {"File rename": "rename", "Directory rename": "rename_directory"}
 _OPERATIONS = {**_FILES, **_DIRECTORIES, **_RENAMED}
 _TREES = ("Tree creation", "Tree removal")
@@ -46,11 +42,8 @@ _LIMITED = re.compile(r"Continue stonewall hit min: (\d{1,15}) max: (\d{1,15}) a
 _TABLE = re.compile(r"SUMMARY(?: (rate|time))?(?: \(in [\w/]+\))?: \(of (\d{1,6}) iterations\)")
 _ROW = re.compile(r"   ((?:File|Directory|Tree) \w+) *(:?) +([^\s(].*)")
 _PRINTED = dict.fromkeys(("rate", "least", "most", "time"), "0.000")
-_ONE = Identity(
-    "rate * time = files",
-    "{operation}: {rate:.0f} op/s for {time:.3f} s are not {files} files",
-    share=0.01,
-)
+_WORDS = "{operation}: {rate:.0f} op/s for {time:.3f} s are not {files} files"
+_ONE = Identity("rate * time = files", _WORDS, share=0.01)
 _IDENTITIES = (
     Identity("0.001 <= rate", "{operation}: {rate} is not a rate"),
     # Sums of many iterations round.
@@ -86,11 +79,8 @@ def parse(text: str) -> Parsed:
     ]
     iterations, by_rank, tables = _tables(lines, problems)
     asked = ["rate", "time"] if _has(command, "P") else ["time" if _has(command, "Z") else "rate"]
-    rows: list[Row] = [
-        {"operation": name, **columns}
-        for said, name in _OPERATIONS.items()
-        if (columns := _columns(said, tables)) and any(columns.values())
-    ]
+    done = {name: _columns(said, tables) for said, name in _OPERATIONS.items()}
+    rows: list[Row] = [{"operation": n, **said} for n, said in done.items() if any(said.values())]
     ended = any(map(_END.fullmatch, lines[:-1]))  # the last line has its end
     if not ended:
         problems.insert(0, "mdtest did not come to its end")
@@ -167,8 +157,8 @@ def _columns(said: str, tables: Tables) -> dict[str, float]:
     for kind, table in tables.items():
         if said not in table:
             return {}
-        most, least, mean = table[said]
-        columns |= {"rate": mean, "least": least, "most": most} if kind == "rate" else {kind: mean}
+        columns |= dict(zip(("most", "least"), table[said])) if kind == "rate" else {}
+        columns[kind] = table[said][2]
     return columns
 
 

@@ -51,10 +51,8 @@ def parse(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[str], list
     that did not take P2P in a node or RDMA of GPUs between nodes, with node and GPU; ``causes``:
     what NCCL says of reasons. None if no line is of the log.
     """
-    path: dict[str, Any] = {
-        **{"library": None, "ranks": {}, "pairs": {}, "channels": {}, "rings": False},
-        **{"trees": False, "networks": [], "fall_backs": [], "causes": []},
-    }
+    path: dict[str, Any] = {"library": None, "ranks": {}, "pairs": {}, "channels": {}}
+    path |= {"rings": False, "trees": False, "networks": [], "fall_backs": [], "causes": []}
     problems: list[str] = []
     rest: list[Line] = []
     logged = False

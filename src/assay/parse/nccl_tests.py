@@ -102,6 +102,7 @@ def parse(text: str) -> Parsed:
     if len({tuple(row) for test in tests for row in test.rows}) > 1:
         raise ParseError("the tests have different columns: read them one by one")
     one = tests[0]
+    begun = sum("# Collective test starting: " in line for _, line in lines)
     versions = [said for _, line in lines if (said := _VERSION.fullmatch(line))]
     version = versions[0][1] or versions[0][2] if versions else None
     loose = [line for test in tests for line in test.loose]
@@ -109,9 +110,9 @@ def parse(text: str) -> Parsed:
         family=PROGRAM,
         program=(one.name or PROGRAM) if len(tests) == 1 else PROGRAM,
         version=version,
-        complete=all(test.complete for test in tests),
+        complete=all(test.complete for test in tests) and begun <= len(tests),
         rows=tuple(row for test in tests for row in test.rows),
-        units=units(one.columns),
+        units=units([column for test in tests for column in test.columns]),
         problems=capped(problems, loose),
         facts={
             "ranks": len(one.gpus),

@@ -264,6 +264,12 @@ def test_each_version_of_mdtest(name, operations, iterations):
     assert ("create_directory" in parsed.column("operation")) == (name == "1.9.3.plain")
 
 
+def test_the_title_of_mdtest_1_8():
+    text = MDTEST["1.9.3.plain"].replace("-1.9.3", "-1.8.3").replace("node(s)", "nodes")
+
+    assert mdtest.parse(text).sound
+
+
 def test_times_without_rates():
     text = MDTEST["4.1.three_iterations"].replace("SUMMARY rate (in ops/sec)", "SUMMARY time")
     parsed = mdtest.parse(text.replace("mdtest '-n'", "mdtest '-Z' '-n'"))

@@ -176,14 +176,17 @@ def test_the_reasons_that_nccl_gives_and_older_and_torn_lines():
         log("n1", 0, "Ring 00 : 0 -> 1 [send] via NET/Socket/0"),
         log("n2", 0, "comm 0x55 rank 1 nranks 2 cudaDev 0 nvmlDev 0 - Init COMPLETE"),
         "a row 1.0 " + log("n1", 0, "Connected all trees"),
+        "n2:7:8 [1] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
     ]
 
-    found, _, rest = nccl_log.parse(enumerate(lines, 1))
+    found, warned, rest = nccl_log.parse(enumerate(lines, 1))
 
     assert found["causes"] == [
         "n1, GPU 0: NET/IB : No device found.",
         "n1, GPU 1: NCCL_P2P_DISABLE set by environment to 1",
+        "n2, GPU 1: Failed to open libibverbs.so[.1]",
     ]
+    assert not warned
     assert found["pairs"] == {"0->1": ["NET/Socket"]} and found["trees"]
     assert found["ranks"]["1"] == {"node": "n2", "gpu": 0}
     assert rest == [(4, "a row 1.0")]

@@ -1,6 +1,6 @@
 """mdtest: ranks that create, stat, read and remove files or directories (mdtest.c).
 
-The form is that of mdtest 1.9, and of mdtest in IOR 3.1 to 4.1, which has the version of IOR.
+The form is that of mdtest 1.8 and 1.9, and of IOR 3.1 to 4.1, whose version mdtest has since 3.3.
 mdtest ends with exit code 0 if the data that it read were wrong; only a line says so. It also goes
 on after a file that it could not stat. Since 4.1 it titles times "in ms/op"; they are seconds.
 """
@@ -34,7 +34,8 @@ _RENAMED = {"File rename": "rename", "Directory rename": "rename_directory"}
 _OPERATIONS = {**_FILES, **_DIRECTORIES, **_RENAMED}
 _TREES = ("Tree creation", "Tree removal")
 _TITLE = re.compile(
-    r"mdtest-(\S+) was launched with (\d{1,9}) total task\(s\) on (\d{1,9}) ?node\(s\)", re.ASCII
+    r"mdtest-(\S+) was launched with (\d{1,9}) total task\(s\) on (\d{1,9}) ?node(?:\(s\)|s)",
+    re.ASCII,
 )
 _COMMAND = re.compile(r"Command line used: (.*)")
 _ITEMS = re.compile(r"(\d{1,9}) tasks, (\d{1,15}) (?:file|director)\S*", re.ASCII)
@@ -106,7 +107,7 @@ def parse(text: str) -> Parsed:
             "iterations": iterations,
             "files": files,
             "limited": limited,
-            **read_as(title[1], ("1.9", *KNOWN)),
+            **read_as(title[1], ("1.8", "1.9", *KNOWN)),
         },
     )
 

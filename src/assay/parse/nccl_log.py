@@ -39,7 +39,7 @@ _CAUSE = re.compile(
     r"|NET/\w+ : GPU Direct RDMA Disabled for .*"
 )
 #: Warnings about the machine, which say nothing against a result.
-_HARMLESS = re.compile(r"Missing \"iommu=pt\" .*|NUMA auto balancing .*")
+_HARMLESS = re.compile(r"Missing \"iommu=pt\" |NUMA auto balancing |Failed to open lib\w+\.so")
 
 
 def parse(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[str], list[Line]]:
@@ -67,10 +67,12 @@ def parse(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[str], list
         for start, end in zip(starts, ends):
             logged = True
             where, said = {"node": start[1], "gpu": int(start[2])}, line[start.end() : end].strip()
+            node = f"{start[1]}, GPU {start[2]}"
             if start[3] == "INFO":
                 _take(path, where, said)
-            elif not _HARMLESS.match(said):
-                node = f"{start[1]}, GPU {start[2]}"
+            elif _HARMLESS.match(said):
+                _add(path["causes"], f"{node}: {said[:160]}")
+            else:
                 problems.append(f"line {number}: NCCL warns on {node}: {said[:160]}")
     path["fall_backs"] = _fall_backs(path)
     return path if logged else None, problems, rest

@@ -47,6 +47,7 @@ class Site:
             *([] if "--from" in arguments else ["--", "-n", case]),
             cwd=ROOT,
             **{**os.environ, "ASSAY_RESULTS": self.bench.results, "HOME": home},
+            RFM_PERFLOG_DIR=home,
         )
         return done.returncode, done.stdout
 

@@ -134,7 +134,8 @@ def test_a_file_that_overrules_what_the_case_asks_for_is_a_fault():
     where = {"btl": "/etc/openmpi/openmpi-mca-params-override.conf:1"}
     world = OpenMpi(settings={"btl": "tcp"}, files=where)
     assert OPEN_MPI.unasked(world, {"OMPI_MCA_btl": "self,vader"}, Machine()) == [
-        "OMPI_MCA_btl was tcp where the program ran, self,vader was asked for"
+        "OMPI_MCA_btl was tcp where the program ran, self,vader was asked for: remove it from "
+        "/etc/openmpi/openmpi-mca-params-override.conf:1"
     ]
 
 

@@ -125,7 +125,9 @@ class OpenMpi(Mpi):
                 # Open MPI prints other settings in words of its own: 10 as component, 1 as true.
                 # Only a file of overrides counts more than the environment.
                 if "_" not in name:
-                    found += steering.other_value(variable, value, asked[variable])
+                    mend = f": remove it from {file}" if file else ""
+                    wrong = steering.other_value(variable, value, asked[variable])
+                    found += [f"{line}{mend}" for line in wrong]
             elif not (
                 name.startswith(tuple(f"{word}_" for word in RUN_TIME))
                 or name in (*RUN_TIME, *SYNONYMS, *shared)

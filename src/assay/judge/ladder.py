@@ -6,6 +6,8 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from assay.exits import Exit
+
 
 class Verdict(str, enum.Enum):
     """The verdict on a metric, a test or a run."""
@@ -40,11 +42,13 @@ class Fault:
 
     :ivar verdict: what it makes of a run without a worse fault.
     :ivar word: the word for a run without another fault; "" for that of the verdict.
+    :ivar of_cases: it only counts what its cases say themselves.
     """
 
     text: str
     verdict: Verdict = Verdict.FAIL
     word: str = ""
+    of_cases: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ class Outcome:
     faults: tuple[str, ...]
 
     @property
-    def exit_code(self) -> int:
-        return 1 if self.faults else 0
+    def exit_code(self) -> Exit:
+        return Exit.of(self.word)
 
 
 def outcome(cases: Iterable[Verdict | None], faults: Sequence[Fault], partial: bool) -> Outcome:

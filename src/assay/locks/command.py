@@ -7,28 +7,29 @@ import sys
 from pathlib import Path
 
 from assay import files
+from assay.exits import Exit
 from assay.locks import digest, rules
 from assay.locks.lockfile import MISSHAPEN, Lock, LockError
 from assay.locks.seal import Seal, differences
 
 
 def run(root: Path, site: str | None) -> int:
-    """Check the lock of one site, or all; returns the exit code.
-
-    1: there is a fault. 2: there is no such site, or no repository.
-    """
+    """Check the lock of one site, or all; returns the exit code."""
     folder = root / "site-config"
     if not folder.is_dir():
-        return _complain(f"{folder}: no such folder; run from the repository, or give --root", 2)
+        what = f"{folder}: no such folder; run from the repository, or give --root"
+        return _complain(what, Exit.UNKNOWN)
     try:
         found = environments(root)
     except LockError as error:
         return _complain(error)
     if site is not None and site not in found:
-        return _complain(f"unknown site {site!r}; known are {', '.join(found) or 'none'}", 2)
+        known = ", ".join(found) or "none"
+        return _complain(f"unknown site {site!r}; known are {known}", Exit.USAGE)
     if not found:
-        return _complain(f"{folder}/<site>/spack: no site has a stack; see docs/stack.md", 2)
-    bad = 0
+        what = f"{folder}/<site>/spack: no site has a stack; see docs/stack.md"
+        return _complain(what, Exit.UNKNOWN)
+    bad = Exit.PASS
     for name in found if site is None else [site]:
         try:
             faults = _faults(root, name, found[name])
@@ -87,7 +88,7 @@ def _faults(root: Path, site: str, folder: Path) -> list[str]:
     return faults
 
 
-def _complain(fault: object, code: int = 1) -> int:
+def _complain(fault: object, code: Exit = Exit.FAIL) -> Exit:
     """Print a fault as one line on stderr, with unprintable characters escaped; returns `code`."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(fault))
     print(f"assay lock: {line}", file=sys.stderr)

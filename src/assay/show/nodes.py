@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.accused import How
+from assay.exits import Exit
 from assay.judge import RED, Verdict
 from assay.show.suspects import IN_FAILED, Suspect, attendance, causes, suspects
 from assay.store import session
@@ -159,15 +160,18 @@ def command(args: argparse.Namespace) -> int:
         run = session.load(args.session or session.newest(results))
     except session.ReportError as error:
         print(f"assay nodes: {error}", file=sys.stderr)
-        return 2
+        return Exit.UNKNOWN
     found = rows(run.cases)
     if args.json:
         print(json.dumps(as_json(run, found), indent=1))
     else:
         _show(run, found)
-    judged = any(row.verdict == Verdict.PASS.value for row in found)
-    failed = any(case.verdict is Verdict.FAIL for case in run.cases)
-    return 0 if judged and not failed and not any(row.verdict in RED for row in found) else 1
+    verdicts = {row.verdict for row in found}
+    if any(case.verdict is Verdict.FAIL for case in run.cases) or Verdict.FAIL in verdicts:
+        return Exit.FAIL
+    if Verdict.INCONCLUSIVE in verdicts:
+        return Exit.UNDECIDED
+    return Exit.PASS if Verdict.PASS in verdicts else Exit.UNKNOWN
 
 
 def _show(run: Session, found: Sequence[Row]) -> None:

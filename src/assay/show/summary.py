@@ -106,6 +106,13 @@ def outcome(session: Session) -> Outcome:
     return ladder(verdicts, list(_faults(session)), bool(session.partial))
 
 
+def without_cases(session: Session) -> Outcome | None:
+    """What is wrong with the run beside its cases, and with what verdict; None if nothing is."""
+    faults = [fault for fault in _faults(session) if not fault.of_cases]
+    partial = bool(session.partial)
+    return ladder((), faults, partial) if faults or partial else None
+
+
 def _faults(session: Session) -> Iterator[Fault]:
     counts = Counts.of(session.cases)
     if counts.unfinished:
@@ -122,15 +129,16 @@ def _faults(session: Session) -> Iterator[Fault]:
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     busy = [case.busy for case in undecided if case.busy]
     fail, doubt = Verdict.FAIL, Verdict.INCONCLUSIVE
+    if calibrated:
+        yield Fault(f"{_cases(calibrated)} measured to calibrate, and not judged")
     for number, before, after, verdict in (
         # What is missing is a fault of its own.
         (counts.failed - counts.missing, "", "failed", fail),
-        (calibrated, "", "measured to calibrate, and not judged", fail),
         (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", "could not be decided", doubt),
         (len(undecided) - len(busy), "", "could not be decided", fail),
     ):
         if number:
-            yield Fault(f"{before}{_cases(number)} {after}", verdict)
+            yield Fault(f"{before}{_cases(number)} {after}", verdict, of_cases=True)
     if _nothing_judged(session, counts):
         yield Fault(
             "nothing was judged: no metric has a reference; calibrate the site, or write "

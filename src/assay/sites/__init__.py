@@ -173,8 +173,8 @@ def configuration(  # noqa: PLR0913
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
-    All sites share the run reports, and the JUnit report below
-    :func:`results_directory`, and the modes (:data:`PROFILES`).
+    All sites share the run reports below :func:`results_directory`, and the modes
+    (:data:`PROFILES`).
 
     :param systems: the one system of the site, in the format of ReFrame's configuration reference.
         Its name is the name of the folder.
@@ -407,10 +407,7 @@ def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
 
 
 def _reports(results: Path) -> dict[str, Any]:
-    return {
-        "report_file": str(results / "reports" / "run-report-{sessionid}.json"),
-        "report_junit": str(results / "reports" / "junit.xml"),
-    }
+    return {"report_file": str(results / "reports" / "run-report-{sessionid}.json")}
 
 
 def _log_file(log: Path) -> dict[str, Any]:

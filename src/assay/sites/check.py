@@ -14,6 +14,7 @@ from typing import Any
 from reframe.core.exceptions import ReframeError
 
 from assay import catalogue, files, sites
+from assay.exits import Exit
 from assay.reframe_compat.selection import PLACES
 from assay.sites import foreign, listing
 from assay.store import promise
@@ -33,10 +34,7 @@ NEEDED = {
 
 
 def command(args: argparse.Namespace) -> int:
-    """Runs ``assay check``; returns the exit code.
-
-    1: the suite would run nothing. 2: the configuration is refused.
-    """
+    """Runs ``assay check``; returns the exit code."""
     file = args.config.resolve()
     try:
         listed = promise.cases(files.repository(file.parent) / "reframe" / promise.CASES)
@@ -44,7 +42,7 @@ def command(args: argparse.Namespace) -> int:
             config = foreign.load([file])
     except (ReframeError, promise.PromiseError) as error:
         print(f"assay check: {error}", file=sys.stderr)
-        return 2
+        return Exit.UNKNOWN
     systems = foreign.sections(config)["systems"]
     words = sites.found_on.get(file, (None, ()))[0]
     if args.system or words:
@@ -52,7 +50,7 @@ def command(args: argparse.Namespace) -> int:
         systems = [system for system in systems if system["name"] == name]
     if not systems:
         print(f"assay check: {file} has no system {args.system!r}", file=sys.stderr)
-        return 2
+        return Exit.USAGE
     cases = 0
     for system in systems:
         print(f"system {system['name']}")
@@ -72,7 +70,7 @@ def command(args: argparse.Namespace) -> int:
     if not cases:
         do = "say what its places and stacks have in assay.yaml"
         print(f"nothing of Assay runs here: {do} (assay site new NAME --from FILE writes it)")
-    return int(not cases)
+    return Exit.PASS if cases else Exit.FAIL
 
 
 def _plain(system: Mapping[str, Any], environments: Iterable[Mapping[str, Any]]) -> Site:

@@ -14,6 +14,7 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import catalogue, sites
+from assay.exits import Exit
 from assay.judge import References, ReferencesError
 from assay.sites import foreign
 from assay.store.promise import Site
@@ -81,19 +82,16 @@ def describe(configuration: dict[str, Any], references: References, known: set[s
 
 
 def run(names: Sequence[str], folder: Path) -> int:
-    """Runs ``assay sites`` for some sites, or all; returns the exit code.
-
-    1: a site was refused. 2: there is no such site, or there are no sites at all.
-    """
+    """Runs ``assay sites`` for some sites, or all; returns the exit code."""
     found = {path.parent.name: path for path in find(folder)}
     if not found:
         print(f"{folder}: no site here; run from the repository, or give --folder",
               file=sys.stderr)  # fmt: skip
-        return 2
+        return Exit.UNKNOWN
     unknown = [name for name in names if name not in found]
     if unknown:
         print(f"unknown site {unknown[0]!r}; known are {', '.join(found)}", file=sys.stderr)
-        return 2
+        return Exit.USAGE
     known = set(catalogue.WORDS)
     bad = 0
     with leaving_no_results():
@@ -106,4 +104,4 @@ def run(names: Sequence[str], folder: Path) -> int:
                 lines = [f"REFUSED: {error}"]
             print(name)
             print("".join(f"  {line}\n" for line in lines), end="")
-    return 1 if bad else 0
+    return Exit.FAIL if bad else Exit.PASS

@@ -60,7 +60,8 @@ class Ran:
         return re.findall(rf"^{re.escape(job)} +> (.*)$", self.log, re.MULTILINE)
 
     def state(self, job: str) -> str:
-        (state,) = set(re.findall(rf"^ (PASS|FAIL|WARN) +{re.escape(job)} *$", self.log, re.MULTILINE))
+        found = re.findall(rf"^ (PASS|FAIL|WARN) +{re.escape(job)} *$", self.log, re.MULTILINE)
+        (state,) = set(found)
         return state
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assay import files
 from assay.exits import Exit
-from assay.history import changes, page, series, store
+from assay.history import page, series, store
 
 
 def run(args: argparse.Namespace) -> int:
@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
             if (args.history / "reports").is_dir():
                 _added(args.history, [args.history])
             (_show if args.action == "show" else _changes)(args)
-    except (store.StoreError, changes.NoLibrary, OSError) as error:
+    except (store.StoreError, OSError) as error:
         print(f"assay history: {error}", file=sys.stderr)
         return Exit.UNKNOWN
     return Exit.PASS

@@ -1,4 +1,4 @@
-"""ci/acceptance.sh: every fault in it makes the run red; docs/command-line.md has its exit codes."""
+"""ci/acceptance.sh: every fault in it makes the run red. docs/command-line.md has the codes."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def here(tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Her
 def test_the_table_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [*ENDS] == COMMANDS
     assert assay("--help") == 0
-    listed = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.M)
+    listed = re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.M)
     # `tests` only prints the name of a folder.
     assert {*listed} == {name.split()[1] for name in ENDS if name.startswith("assay")} | {"tests"}
 

@@ -1,4 +1,4 @@
-"""The command ``assay``: its sub-commands and their options. :mod:`assay.exits` has its exit codes.
+"""The command ``assay``: its sub-commands and their options.
 
 The function that a sub-command calls is imported when it runs, so ``assay parse`` does not load the
 figures of the report.

@@ -54,7 +54,7 @@ def write(args: argparse.Namespace) -> int:
     print(*_of_again(said), sep="\n")
     signed = f"signed with {said['signer']}" if key else "UNSIGNED"
     print(f"{name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
-    return Exit.of(said["verdict"]) if key else Exit.PASS
+    return Exit[said["verdict"]] if key else Exit.PASS
 
 
 def _name(run: Session) -> str:
@@ -134,7 +134,7 @@ def verify(args: argparse.Namespace) -> int:
         return Exit.UNKNOWN
     if refused and not args.any_signer:
         print(f"{args.file}: not accepted, see above; --signers names who may sign")
-    return Exit.FAIL if refused else Exit.of(said[args.file]["verdict"])
+    return Exit.FAIL if refused else Exit[said[args.file]["verdict"]]
 
 
 def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, bool]:

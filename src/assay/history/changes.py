@@ -123,9 +123,7 @@ def _ends(values: Any, penalty: float) -> list[int]:
         cost = best[at] + error
         least = int(np.argmin(cost))
         best[end], last[end] = cost[least] + penalty, at[least]
-        keep = np.ones(len(begins), dtype=bool)
-        keep[ripe] = cost <= best[end]
-        begins = np.append(begins[keep], end - PERSIST + 1)
+        begins = np.concatenate((at[cost <= best[end]], begins[~ripe], [end - PERSIST + 1]))
     ends = [size]
     while last[ends[-1]]:
         ends.append(int(last[ends[-1]]))

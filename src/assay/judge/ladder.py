@@ -42,7 +42,7 @@ class Fault:
 
     :ivar verdict: what it makes of a run without a worse fault.
     :ivar word: the word for a run without another fault; "" for that of the verdict.
-    :ivar of_cases: it only counts what its cases say themselves.
+    :ivar of_cases: its cases say it themselves.
     """
 
     text: str
@@ -65,7 +65,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> Exit:
-        return Exit.of(self.word)
+        return Exit[self.word]
 
 
 def outcome(cases: Iterable[Verdict | None], faults: Sequence[Fault], partial: bool) -> Outcome:

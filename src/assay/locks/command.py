@@ -17,18 +17,16 @@ def run(root: Path, site: str | None) -> int:
     """Check the lock of one site, or all; returns the exit code."""
     folder = root / "site-config"
     if not folder.is_dir():
-        what = f"{folder}: no such folder; run from the repository, or give --root"
-        return _complain(what, Exit.UNKNOWN)
+        return _complain(f"{folder}: no such folder; give --root", Exit.UNKNOWN)
     try:
         found = environments(root)
     except LockError as error:
         return _complain(error)
     if site is not None and site not in found:
-        known = ", ".join(found) or "none"
-        return _complain(f"unknown site {site!r}; known are {known}", Exit.USAGE)
+        what = f"unknown site {site!r}; known are {', '.join(found) or 'none'}"
+        return _complain(what, Exit.USAGE)
     if not found:
-        what = f"{folder}/<site>/spack: no site has a stack; see docs/stack.md"
-        return _complain(what, Exit.UNKNOWN)
+        return _complain(f"{folder}: no site has a stack; see docs/stack.md", Exit.UNKNOWN)
     bad = Exit.PASS
     for name in found if site is None else [site]:
         try:

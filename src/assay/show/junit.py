@@ -17,21 +17,18 @@ def render(run: Session) -> str:
     What is wrong with the run as a whole, and PARTIAL, are a case of their own, ``run``. A case
     that is RECORDED has no element in JUnit; its property ``verdict`` says it.
     """
-    suite = Xml.Element("testsuite", name=f"assay {'/'.join(run.systems)}", hostname=run.host)
-    suite.set("time", f"{run.elapsed:.3f}")
+    name, seconds = f"assay {'/'.join(run.systems)}", f"{run.elapsed:.3f}"
+    suite = Xml.Element("testsuite", name=name, hostname=run.host, time=seconds)
     if run.start:
         suite.set("timestamp", f"{run.start:%Y-%m-%dT%H:%M:%S}")
     for case in run.cases:
         _add(suite, case)
-    whole = summary.without_cases(run)
-    if whole:
-        lines = whole.faults or run.partial
-        _end(Xml.SubElement(suite, "testcase", classname="assay", name="run"), whole.word, lines)
-    for count, element in (
-        *(("tests", "testcase"), ("failures", "failure"), ("errors", "error")),
-        ("skipped", "skipped"),
-    ):
-        suite.set(count, str(len([*suite.iter(element)])))
+    if whole := summary.without_cases(run):
+        entry = Xml.SubElement(suite, "testcase", classname="assay", name="run")
+        _end(entry, whole.word, whole.faults or run.partial)
+    for count in ("testcases", "failures", "errors", "skipped"):
+        number = len([*suite.iter(count.removesuffix("s"))])
+        suite.set(count.replace("testcases", "tests"), str(number))
     top = Xml.Element("testsuites")
     top.append(suite)
     Xml.indent(top)
@@ -39,9 +36,8 @@ def render(run: Session) -> str:
 
 
 def _add(suite: Xml.Element, case: Case) -> None:
-    entry = Xml.SubElement(suite, "testcase", classname=case.test)
-    entry.set("name", f"{case.title} @{case.where}")
-    entry.set("time", f"{case.benchmark_seconds:.3f}")
+    name, seconds = f"{case.title} @{case.where}", f"{case.benchmark_seconds:.3f}"
+    entry = Xml.SubElement(suite, "testcase", classname=case.test, name=name, time=seconds)
     word = case.verdict.value if case.verdict else "not run"
     properties = Xml.SubElement(entry, "properties")
     said = {f"{m.name} [{m.unit}]": repr(m.value) for m in case.metrics if m.value is not None}
@@ -51,10 +47,10 @@ def _add(suite: Xml.Element, case: Case) -> None:
         Xml.SubElement(entry, "skipped", message=case.why)
     elif case.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
         _end(entry, word, (case.why, *case.problems))
-    # GitLab looks for attachments below the checkout of the job.
-    root = Path(os.environ.get("CI_PROJECT_DIR") or Path.cwd())
     if case.outputs:
-        places = (os.path.relpath(path.resolve(), root.resolve()) for path in case.outputs)
+        # GitLab looks for attachments below the checkout of the job.
+        root = Path(os.environ.get("CI_PROJECT_DIR", "")).resolve()
+        places = (os.path.relpath(path.resolve(), root) for path in case.outputs)
         text = "\n".join(f"[[ATTACHMENT|{place}]]" for place in places)
         Xml.SubElement(entry, "system-out").text = text
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from assay.accused import How
 from assay.exits import Exit
-from assay.judge import RED, Verdict
+from assay.judge import RED, Verdict, worst_first
 from assay.show.suspects import IN_FAILED, Suspect, attendance, causes, suspects
 from assay.store import session
 from assay.store.cases import Case, Session
@@ -166,12 +166,10 @@ def command(args: argparse.Namespace) -> int:
         print(json.dumps(as_json(run, found), indent=1))
     else:
         _show(run, found)
-    verdicts = {row.verdict for row in found}
-    if any(case.verdict is Verdict.FAIL for case in run.cases) or Verdict.FAIL in verdicts:
+    if any(case.verdict is Verdict.FAIL for case in run.cases):
         return Exit.FAIL
-    if Verdict.INCONCLUSIVE in verdicts:
-        return Exit.UNDECIDED
-    return Exit.PASS if Verdict.PASS in verdicts else Exit.UNKNOWN
+    verdicts = {row.verdict for row in found} & {"FAIL", "INCONCLUSIVE", "PASS"}
+    return Exit[min(verdicts, key=worst_first, default="UNKNOWN")]
 
 
 def _show(run: Session, found: Sequence[Row]) -> None:

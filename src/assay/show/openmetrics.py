@@ -7,17 +7,13 @@ in two files; so each sample names its system.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 
 from assay.exits import Exit
 from assay.judge import Verdict
 from assay.show import nodes, summary
 from assay.store.cases import Case, Session
 
-#: The verdict on a case or a node has the number of an exit code.
-DECIDED = {verdict.value: Exit.of(verdict.value) for verdict in Verdict} | {
-    Verdict.RECORDED.value: Exit.UNKNOWN,
-    nodes.NOT_JUDGED: Exit.UNKNOWN,
-}
 CODES = "0 PASS, 1 FAIL, 2 not judged, 3 INCONCLUSIVE"
 
 
@@ -35,33 +31,34 @@ def render(run: Session) -> str:
                 said = ",".join(f'{k}="{_escaped(v)}"' for k, v in {**system, **labels}.items())
                 text.append(f"assay_{name}{{{said}}} {float(value)!r}")
 
-    def places(case: Case) -> dict[str, str]:
-        keys = ("system", "partition", "environ")
-        return {**{key: getattr(case, key) for key in keys}, "case": case.title}
-
     code = summary.outcome(run).exit_code
     gauge("run_verdict", "0 PASS, 1 FAIL, 3 undecided, 4 PARTIAL.", [({}, code)])
     start = run.start.timestamp() if run.start else None
     gauge("session_start_seconds", "When the session began, in Unix time.", [({}, start)])
-    counts = summary.Counts.of(run.cases)
-    outcomes = ("passed", "failed", "inconclusive", "recorded", "not_run", "unfinished")
-    counted = [({"outcome": name}, getattr(counts, name)) for name in outcomes]
+    counts = asdict(summary.Counts.of(run.cases)).items()
+    counted = [({"outcome": key}, number) for key, number in counts if key != "verdict"]
     gauge("cases", "Number of cases by outcome.", counted)
-    ended = [(places(case), DECIDED[case.verdict.value]) for case in run.cases if case.verdict]
+    ended = [(_labels(case), _code(case.verdict.value)) for case in run.cases if case.verdict]
     gauge("case_verdict", f"{CODES}.", ended)
     found = nodes.rows(run.cases)
-    rows = [({"node": row.name, "kind": row.kind}, DECIDED[row.verdict]) for row in found]
+    rows = [({"node": row.name, "kind": row.kind}, _code(row.verdict)) for row in found]
     gauge("node_verdict", f"Of each node, device and cable: {CODES}.", rows)
-    values = [
-        ({**places(case), "metric": metric.name, "unit": metric.unit}, metric)
-        for case in run.cases
-        for metric in case.metrics
-    ]
+    values = [(_labels(c, metric=m.name, unit=m.unit), m) for c in run.cases for m in c.metrics]
     gauge("metric", "What was measured, in its unit.", [(k, m.value) for k, m in values])
     for side in ("lower", "upper"):
         bounds = [(labels, getattr(metric, side)) for labels, metric in values]
         gauge(f"metric_{side}_bound", f"The {side} bound of a metric, in its unit.", bounds)
     return "\n".join([*text, "# EOF", ""])
+
+
+def _code(word: str) -> Exit:
+    """The verdict on a case or a node has the number of an exit code."""
+    return Exit.UNKNOWN if word in (Verdict.RECORDED.value, nodes.NOT_JUDGED) else Exit[word]
+
+
+def _labels(case: Case, **more: str) -> dict[str, str]:
+    places = {key: getattr(case, key) for key in ("system", "partition", "environ")}
+    return {**places, "case": case.title, **more}
 
 
 def _escaped(label: str) -> str:

@@ -109,8 +109,7 @@ def outcome(session: Session) -> Outcome:
 def without_cases(session: Session) -> Outcome | None:
     """What is wrong with the run beside its cases, and with what verdict; None if nothing is."""
     faults = [fault for fault in _faults(session) if not fault.of_cases]
-    partial = bool(session.partial)
-    return ladder((), faults, partial) if faults or partial else None
+    return ladder((), faults, bool(session.partial)) if faults or session.partial else None
 
 
 def _faults(session: Session) -> Iterator[Fault]:

@@ -173,8 +173,7 @@ def configuration(  # noqa: PLR0913
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
-    All sites share the run reports below :func:`results_directory`, and the modes
-    (:data:`PROFILES`).
+    All sites share the run reports (:func:`results_directory`) and the modes (:data:`PROFILES`).
 
     :param systems: the one system of the site, in the format of ReFrame's configuration reference.
         Its name is the name of the folder.

@@ -67,7 +67,7 @@ class Here:
             self.report.write_text(json.dumps(said))
         elif code == Exit.UNKNOWN:
             return self.folder / "no-report.json"
-        elif code == Exit.UNDECIDED:
+        elif code == Exit.INCONCLUSIVE:
             more = {"display_name": "More", "unique_name": "More", "hashcode": "0"}
             plan["cases"].append({**plan["cases"][0], **more})
             file.write_text(json.dumps(plan))
@@ -121,7 +121,7 @@ def _acceptance(here: Here, code: int) -> int:
 
 def _nodes(here: Here, code: int) -> int:
     path = here.ended(code)
-    if code == Exit.UNDECIDED:
+    if code == Exit.INCONCLUSIVE:
         found = session.load(here.report)
         case = next(case for case in found.cases if case.hosts)
         accused = (Accusation(case.hosts[:1], "differs", "it differs"),)

@@ -1,7 +1,7 @@
 """The exit codes of all commands; docs/command-line.md has the table for each of them.
 
-64 is wrong usage in sysexits.h: 2, as in argparse, would look like a run that cannot be read. PARTIAL
-is not 3: CI may allow a part that somebody asked for, but not a run without a decision.
+64 is wrong usage in sysexits.h: 2, as in argparse, would look like a run that cannot be read.
+PARTIAL is not 3: CI may allow a part that somebody asked for, but not a run without a decision.
 """
 
 import enum

@@ -67,7 +67,7 @@ def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) 
     done = accept(site, SITE="here", PROFILE="smoke", PAPER="000")
     assert "--mode paper-smoke -r]" in done.stdout
     options = f"--figures {site.parent}/results/paper --study studies/figures.yaml"
-    assert re.search(rf"ASSAY\[report --session \S+ {options}\]", done.stdout)
+    assert re.search(rf"ASSAY\[report --session \S+ --junit \S+/junit.xml {options}\]", done.stdout)
     assert "--mode paper-full -r]" in accept(site, SITE="here", PAPER="000").stdout
     for document in ("001", "002", "003", "004", "all"):
         done = accept(site, SITE="here", PAPER=document)

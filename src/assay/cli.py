@@ -31,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return its exit code."""
-    parser: argparse.ArgumentParser = _Parser(prog="assay", description="What the Assay library knows.")
+    parser: argparse.ArgumentParser = _Parser("assay", description="What the Assay library knows.")
     parser.add_argument("--version", action="version", version=f"assay {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for about in (_of_outputs, _of_sites, _of_runs, _of_bundles, _of_references):

@@ -84,5 +84,5 @@ if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then
     echo "acceptance: no PASS (reframe ended with $run, assay report with $report)" >&2
     # A test that is not of Assay may have failed: it is in no verdict.
     [ "$report" -ne 0 ] || report=1
+    exit "$report"
 fi
-exit "$report"

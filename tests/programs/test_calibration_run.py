@@ -161,7 +161,7 @@ def test_too_few_launches_are_refused(site):
 
 def test_an_unknown_site_and_a_selection_of_nothing(site):
     done = shell.run(ASSAY, "calibrate", "--site", "nowhere", cwd=ROOT, apart=True)
-    assert done.returncode == 2
+    assert done.returncode == 64
     assert "unknown site 'nowhere'" in done.stderr
     assert "local" in done.stderr
     code, said = site.calibrate("--stack", "nothing")

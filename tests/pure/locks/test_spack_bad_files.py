@@ -24,7 +24,7 @@ def test_an_unknown_site_is_wrong_usage(copy: Copy) -> None:
     )
 
 
-def test_no_repository_cannot_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_repository_is_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lock", "check", "--root", str(tmp_path)]) == 2
     assert "no such folder; give --root" in capsys.readouterr().err
     (tmp_path / "site-config").mkdir()

@@ -64,7 +64,8 @@ done
 echo "setup-venv: installing $lock"
 # Print one line per package, so that a slow network is visible. Errors go to standard error whole.
 show() { sed -n -e 's/^Collecting \([^ ;]*\).*/  \1/p' -e 's/^Installing.*/  unpacking/p'; }
-.venv/bin/python -m pip install --require-hashes --only-binary :all: \
+# The lock is whole. pip alone would add what reframe-hpc[no-analytics] leaves out.
+.venv/bin/python -m pip install --no-deps --require-hashes --only-binary :all: \
     --disable-pip-version-check -r "$lock" | show ||
     die "pip could not install $lock; the lines above say why (network? proxy? pip's index?)"
 # setuptools is in the lock. Nothing is fetched here, so nothing can differ from the lock.

@@ -80,7 +80,8 @@ class EachCore(SweepCheck):
         wanted = part.extras.get("cores_per_node", part.processor.num_cores) or 0
         number = {turn.node: len(turn.values["dgemm"]) for turn in self._turns}
         return [
-            f"{node}: {its} of {wanted} cores were measured: the job may not use the others"
+            f"{node}: {its} of {wanted} cores were measured: the job may not use the others; mend "
+            "that, or state the extra cores_per_node"
             for node, its in number.items()
             if its < wanted
         ]

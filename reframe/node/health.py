@@ -14,12 +14,13 @@ from pathlib import Path
 
 import reframe
 import reframe as rfm
+from reframe.core import runtime
 from reframe.core.builtins import run_after, run_before
 
 import assay.node.provenance
 from assay.accused import Against, How
 from assay.parse import Parsed, ParseError
-from assay.prove import gpu_health, node_limits
+from assay.prove import accelerator, gpu_health, node_limits
 from assay.run import StrictCheck
 from assay.run.gpu import GpusOfNode
 
@@ -55,9 +56,25 @@ def suite():
     }
 
 
+#: Words of a partition whose GPUs are looked at.
+GPUS = {"gpu", "nvlink", *accelerator.ACCELERATORS}
+
+
+def nodes(partition):
+    """What decides which nodes the jobs of a partition get."""
+    asked = str([*partition.resources.values()])
+    filled = {name: said for name, said in partition.extras.items() if f"{{{name}}}" in asked}
+    options = runtime.runtime().get_option(f"systems/0/partitions/@{partition.name}/sched_options")
+    return partition.scheduler.registered_name, partition.access, filled, options
+
+
 @rfm.simple_test
 class NodeHealth(GpusOfNode, StrictCheck):
-    """Checks memory, load, governor, mounts, space, ports and GPUs before a measurement."""
+    """Checks memory, load, governor, mounts, space, ports and GPUs before a measurement.
+
+    Of the partitions with the same nodes, one runs it for all: that with the most words of GPUs,
+    else the first.
+    """
 
     kind = "node"
     descr = "node pre-check and provenance"
@@ -70,15 +87,34 @@ class NodeHealth(GpusOfNode, StrictCheck):
     keep_files = ["provenance.json"]
 
     @run_after("setup")
+    def once_on_each_kind_of_node(self):
+        here, stack = self.current_partition, self.current_environ.name
+        valid = runtime.valid_sysenv_comb(self.valid_systems, self.valid_prog_environs)
+        self.alike = [
+            other
+            for other, environs in valid.items()
+            if nodes(other) == nodes(here) and stack in [e.name for e in environs]
+        ]
+        # A partition may leave this test out of its smoke profile.
+        able = [other for other in self.alike if self.has_asked(other)]
+        first = max(able, key=lambda other: len(GPUS & {*other.features}), default=here)
+        why = f"{first.name} has the same nodes, and its case has the limits of {here.name}, too"
+        self.leave_out("no-case", first.name != here.name, why)
+
+    def has_asked(self, partition):
+        said = partition.extras.get("options", {})
+        words = [said.get(f"{name}.smoke") for name in ("StrictCheck", "NodeHealth")]
+        return self.profile != "smoke" or all("NodeHealth" in each for each in words if each)
+
+    @run_after("setup")
     def see_the_gpus(self):
         self.take_gpus_to_read()
 
     @run_before("run")
     def command(self):
-        directory = self.current_partition.extras.get("directory")
+        named = [other.extras.get("directory") for other in self.alike]
         state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
-        provenance = assay.node.provenance.__file__
-        arguments = [provenance, *state, *([directory] if directory else [])]
+        arguments = [assay.node.provenance.__file__, *state, *dict.fromkeys(filter(None, named))]
         self.executable = shlex.quote(sys.executable)
         self.executable_opts = [shlex.quote(argument) for argument in arguments]
 
@@ -106,12 +142,19 @@ class NodeHealth(GpusOfNode, StrictCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        extras = self.current_partition.extras
-        limits = extras.get("health", {})
+        unfit = [line for other in self.alike for line in self.beyond_the_limits(other)]
+        unfit = dict.fromkeys([*unfit, *self.unfit_gpus(self.found)])
+        hosts = self.job.nodelist or []
+        return [*problems, *(Against(problem, hosts, How.DIFFERS) for problem in unfit)]
+
+    def beyond_the_limits(self, partition):
+        """What is wrong with the node by the limits of a partition, one line each."""
+        extras = partition.extras
+        directory = extras.get("directory")
+        mounted = [each for each in self.found["file_systems"] if each["directory"] == directory]
+        found = {**self.found, "file_systems": mounted}
         link = extras.get("network_device"), extras.get("gid_index")
-        unfit = [*node_limits.problems(self.found, limits, *link), *self.unfit_gpus(self.found)]
-        unfit = [Against(problem, self.job.nodelist or [], How.DIFFERS) for problem in unfit]
-        return [*problems, *unfit]
+        return node_limits.problems(found, extras.get("health", {}), *link)
 
     def measure(self, parsed):
         return parsed.rows[0]

@@ -53,13 +53,10 @@ class Against(str):
 
 def of(problems: Iterable[str]) -> list[dict[str, Any]]:
     """The problems that accuse nodes or a part of the network, as the record keeps them."""
-    return [
-        {
-            "nodes": list(problem.nodes),
-            "how": problem.how.value,
-            "problem": str(problem),
-            **({"part": problem.part} if problem.part else {}),
-        }
-        for problem in problems
-        if isinstance(problem, Against) and (problem.nodes or problem.part)
-    ]
+    found: list[dict[str, Any]] = []
+    for one in problems:
+        if isinstance(one, Against) and (one.nodes or one.part):
+            part = {"part": one.part} if one.part else {}
+            said = {"nodes": list(one.nodes), "how": one.how.value, "problem": str(one)}
+            found.append({**said, **part})
+    return found

@@ -97,10 +97,8 @@ VERSIONS = {p.version.extra: p.version for p in PROGRAMS.values() if p.version}
 
 
 def executable(word: str, extras: Mapping[str, Any]) -> str:
-    """Name of the program that shows whether a stack has what the word promises.
+    """Name of the program that shows whether a stack with these extras has what a word promises.
 
-    :param word: feature of the stack.
-    :param extras: the extras of the stack.
     :raises ConfigError: the stack does not say how the program is started.
     """
     program = PROGRAMS[word]

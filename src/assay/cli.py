@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from assay import __version__, files, locks
+from assay import __version__, files
 from assay.exits import Exit
 
 if TYPE_CHECKING:
@@ -34,21 +34,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser: argparse.ArgumentParser = _Parser("assay", description="What the Assay library knows.")
     parser.add_argument("--version", action="version", version=f"assay {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for about in (_of_outputs, _of_sites, _of_runs, _of_bundles, _of_references):
+    for about in (
+        *(_of_outputs, _of_sites, _of_runs, _of_bundles),
+        *(_of_references, _of_locks, _of_history),
+    ):
         about(commands)
-    locks.add_parser(commands)
-    _of_history(commands)
     given = sys.argv[1:] if argv is None else argv
     asked = next((word for word in given if not word.startswith("-")), "report")
     if asked not in commands.choices:
         parser.error(f"no command {asked!r}; {files.nearest(asked, commands.choices)}")
     args = parser.parse_args(given)
-    run = pkgutil.resolve_name(args.run) if isinstance(args.run, str) else args.run
     try:
-        return cast(int, run(args))
+        return cast(int, pkgutil.resolve_name(args.run)(args))
     except BrokenPipeError:
-        # The reader, for example `head`, has closed the pipe. Without the next line, Python would
-        # complain at exit.
+        # The reader, such as `head`, has closed the pipe. Python would else complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception:
         # Python would end with 1, and an error of ours is no FAIL.
@@ -56,21 +55,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     return Exit.UNKNOWN
 
 
-# --- the sub-commands -----------------------------------------------------------------------------
-
-
 def _add(
-    commands: Commands, name: str, run: str, what: str, description: str, **defaults: str
+    commands: Commands, name: str, run: str, what: str, description: str
 ) -> argparse.ArgumentParser:
     """A new sub-command.
 
     :param run: the function that it calls with its arguments, as ``module:name``.
     :param what: its line in the list of commands.
-    :param defaults: further arguments of the function.
     """
     parser = commands.add_parser(name, help=what, description=description)
-    parser.set_defaults(run=run, **defaults)
+    parser.set_defaults(run=run)
     return parser
+
+
+def _group(commands: Commands, name: str, what: str) -> Commands:
+    """The commands of a new sub-command that has such; ``action`` is the name of the one asked."""
+    parser = commands.add_parser(name, help=what)
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="action")
+
+
+def _option(
+    parser: argparse._ActionsContainer, name: str, metavar: str | None, what: str, **more: Any
+) -> None:
+    """An option or an argument: a path, if nothing else says its type."""
+    parser.add_argument(name, metavar=metavar, help=what, **{"type": Path, **more})
+
+
+def _flag(parser: argparse._ActionsContainer, name: str, what: str) -> None:
+    parser.add_argument(name, action="store_true", help=what)
 
 
 def _of_outputs(commands: Commands) -> None:
@@ -80,11 +92,9 @@ def _of_outputs(commands: Commands) -> None:
         "Recognise the program that wrote each FILE and print one JSON object for each, on its own "
         "line. Exit code 0 when all are complete and passed their own validation.",
     )  # fmt: skip
-    parse.add_argument("files", nargs="+", metavar="FILE", help="an output, - for stdin")
-    parse.add_argument(
-        "--last-size", type=_above_zero("number of bytes", 18), metavar="BYTES",
-        help="message size at which network programs were told to stop",
-    )  # fmt: skip
+    _option(parse, "files", "FILE", "an output, - for stdin", nargs="+", type=str)
+    size = "message size at which network programs were told to stop"
+    _option(parse, "--last-size", "BYTES", size, type=_above_zero("number of bytes", 18))
 
 
 def _of_sites(commands: Commands) -> None:
@@ -93,43 +103,39 @@ def _of_sites(commands: Commands) -> None:
         "list the sites and check every word and reference of them",
         "Load each site as ReFrame would.",
     )  # fmt: skip
-    every.add_argument("names", nargs="*", metavar="SITE", help="default: all")
+    _option(every, "names", "SITE", "default: all", nargs="*", type=str)
     _folder(every)
     check = _add(
-        commands, "check", "assay.sites.check:command",
+        commands, "check", "assay.sites.listing:check",
         "say what would run on each partition of a configuration",
         "Load a configuration as ReFrame would. Print for each partition how many cases of the "
         "suite would run there, and which words would add more.",
     )  # fmt: skip
     _config(check, "assay_settings.py, or any other configuration", required=True)
-    check.add_argument("--system", metavar="NAME", help="default: all, or the one of the places")
-    site = commands.add_parser("site", help="write the folder of a new site")
+    _option(check, "--system", "NAME", "default: all, or the one of the places", type=str)
     new = _add(
-        site.add_subparsers(title="commands", metavar="COMMAND", required=True),
-        "new", "assay.sites.new:run",
+        _group(commands, "site", "write the folder of a new site"), "new", "assay.sites.new:run",
         "ask Slurm and its nodes what they have, and write a site that loads",
         "Ask Slurm and, by a short job, two nodes of each partition what they have. Write "
         "site-config/NAME, which loads, and list what could not be found out. Type it on a login "
         "node of the cluster. Nothing is measured.",
     )  # fmt: skip
-    new.add_argument("name", metavar="NAME", help="name of the site: a-z, 0-9, - and _")
-    new.add_argument(
-        "--from", dest="theirs", action="append", default=[], type=Path, metavar="FILE",
-        help="write assay_settings.py and assay.yaml beside this configuration of ReFrame, for its "
-        "system NAME, from what it says; may be given again",
-    )  # fmt: skip
+    _option(new, "name", "NAME", "name of the site: a-z, 0-9, - and _", type=str)
+    several = {"action": "append", "default": []}
+    theirs = (
+        "write assay_settings.py and assay.yaml beside this configuration of ReFrame, for its "
+        "system NAME, from what it says; may be given again"
+    )
+    _option(new, "--from", "FILE", theirs, dest="theirs", **several)
     for option, metavar, text in (
         ("--partition", "P", "only this partition of Slurm"),
         ("--access", "OPTION", "an option of all jobs (--access=--account=hpc)"),
         ("--module", "M", "a module that the jobs load (openmpi/5.0.5)"),
     ):
-        what = f"{text}; may be given again"
-        new.add_argument(option, action="append", default=[], metavar=metavar, help=what)
-    new.add_argument(
-        "--wait", type=_above_zero("number of seconds", 6), default=600, metavar="S",
-        help="how long each job may wait for its nodes, in seconds (default: 600)",
-    )  # fmt: skip
-    new.add_argument("--dry-run", action="store_true", help="print the files, and write nothing")
+        _option(new, option, metavar, f"{text}; may be given again", type=str, **several)
+    wait = "how long each job may wait for its nodes, in seconds (default: 600)"
+    _option(new, "--wait", "S", wait, type=_above_zero("number of seconds", 6), default=600)
+    _flag(new, "--dry-run", "print the files, and write nothing")
     _folder(new)
     folder = "print the folder of the tests, for ReFrame's option -c"
     _add(commands, "tests", "assay.cli:_tests", folder, f"{folder.capitalize()}.")
@@ -140,13 +146,10 @@ def _of_sites(commands: Commands) -> None:
         "that it promises. What a person writes in the latter is kept. Review what changes, and "
         "commit it.",
     )  # fmt: skip
-    expect.add_argument("--site", metavar="SITE", help="default: only the cases of the suite")
-    _config(
-        expect, "assay_settings.py of a site that has a configuration of its own; write "
-        "promise.yaml beside it, and no cases",
-    )  # fmt: skip
-    current = "write nothing; exit code 1 if a file is not current"
-    expect.add_argument("--check", action="store_true", help=current)
+    _option(expect, "--site", "SITE", "default: only the cases of the suite", type=str)
+    own = "assay_settings.py of a site that has a configuration of its own; write promise.yaml "
+    _config(expect, own + "beside it, and no cases")
+    _flag(expect, "--check", "write nothing; exit code 1 if a file is not current")
     _folder(expect)
 
 
@@ -159,27 +162,17 @@ def _of_runs(commands: Commands) -> None:
     )  # fmt: skip
     source = report.add_mutually_exclusive_group()
     _session(source)
-    _path(
-        source, "--pipeline", "DIR",
-        "what the jobs of a pipeline left, with the promise of what they were to run",
-    )  # fmt: skip
-    _path(
-        report, "--output", "FILE",
-        "the page (default: report.html in $ASSAY_RESULTS, which is results/ if unset, or here if "
-        "there is no such directory)",
-    )  # fmt: skip
-    _path(
-        report, "--figures", "DIR",
-        "also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured",
-    )  # fmt: skip
-    _path(report, "--junit", "FILE", "also write the cases as JUnit XML")
-    _path(report, "--metrics", "FILE", "also write values, bounds and verdicts as OpenMetrics")
-    report.add_argument(
-        "--study", type=Path, action="append", default=[], metavar="FILE",
-        help="name the figures of this list that the run lacks, such as studies/figures.yaml",
-    )  # fmt: skip
-    ledger = "write no page, but print the run as a row of docs/ledger.csv"
-    report.add_argument("--ledger", action="store_true", help=ledger)
+    jobs = "what the jobs of a pipeline left, with the promise of what they were to run"
+    _option(source, "--pipeline", "DIR", jobs)
+    page = "the page (default: report.html in $ASSAY_RESULTS, which is results/ if unset, or here "
+    _option(report, "--output", "FILE", page + "if there is no such directory)")
+    drawn = "also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured"
+    _option(report, "--figures", "DIR", drawn)
+    _option(report, "--junit", "FILE", "also write the cases as JUnit XML")
+    _option(report, "--metrics", "FILE", "also write values, bounds and verdicts as OpenMetrics")
+    study = "name the figures of this list that the run lacks, such as studies/figures.yaml"
+    _option(report, "--study", "FILE", study, action="append", default=[])
+    _flag(report, "--ledger", "write no page, but print the run as a row of docs/ledger.csv")
     nodes = _add(
         commands, "nodes", "assay.show.nodes:command",
         "print a verdict for each node, device and cable of a run",
@@ -188,7 +181,7 @@ def _of_runs(commands: Commands) -> None:
         "command that measures again.",
     )  # fmt: skip
     _session(nodes)
-    nodes.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    _flag(nodes, "--json", "one JSON object instead of a table")
 
 
 def _of_bundles(commands: Commands) -> None:
@@ -207,12 +200,10 @@ def _of_bundles(commands: Commands) -> None:
     for parser, output in ((archive, "assay-SITE-TIME.zip"), (certify, "certificate.zip")):
         _session(parser)
         default = f"default: {output} in $ASSAY_RESULTS, which is results/ if unset"
-        _path(parser, "--output", "FILE", default)
+        _option(parser, "--output", "FILE", default)
         _folder(parser, "of the sites (default: site-config)")
-    certify.add_argument(
-        "--key", type=Path, metavar="KEY", required=True,
-        help="private key of OpenSSH that signs, or the public key of one that an agent holds",
-    )  # fmt: skip
+    key = "private key of OpenSSH that signs, or the public key of one that an agent holds"
+    _option(certify, "--key", "KEY", key, required=True)
     verify = _add(
         commands, "verify", "assay.bundle.command:verify",
         "check the file of a run, and judge the run again",
@@ -221,18 +212,12 @@ def _of_bundles(commands: Commands) -> None:
         "if nothing was changed, a known signer signed it, and the verdict that it states follows.",
     )  # fmt: skip
     verify.add_argument("file", type=Path, metavar="FILE")
-    _path(
-        verify, "--signers", "FILE",
-        "the known signers, as ssh-keygen takes them: NAME, and the public key, on each line",
-    )  # fmt: skip
-    verify.add_argument(
-        "--any-signer", action="store_true",
-        help="accept an unknown signer, or none: only the contents are checked",
-    )  # fmt: skip
-    _path(
-        verify, "--against", "OLD",
-        "the file of an earlier acceptance, which must be reached again",
-    )  # fmt: skip
+    known = "the known signers, as ssh-keygen takes them: NAME, and the public key, on each line"
+    _option(verify, "--signers", "FILE", known)
+    contents = "accept an unknown signer, or none: only the contents are checked"
+    _flag(verify, "--any-signer", contents)
+    earlier = "the file of an earlier acceptance, which must be reached again"
+    _option(verify, "--against", "OLD", earlier)
 
 
 def _of_references(commands: Commands) -> None:
@@ -244,48 +229,48 @@ def _of_references(commands: Commands) -> None:
         "fails, a sample that is too small and a reference that would become worse without a "
         "reason are refused, and then nothing is written.",
     )  # fmt: skip
-    parser.add_argument("--site", required=True, help="a folder below site-config")
-    parser.add_argument(
-        "--launches", type=int, default=10, metavar="N", help="of each case (default: 10)"
-    )
+    measured = parser.add_mutually_exclusive_group(required=True)
+    _option(measured, "--site", None, "a folder below site-config", type=str)
+    _config(measured, "assay_settings.py of a site that has a configuration of its own")
+    _option(parser, "--launches", "N", "of each case (default: 10)", type=int, default=10)
     parser.add_argument("--stack", help="only this stack of the site (default: all)")
-    parser.add_argument(
-        "--profile", choices=("smoke", "full"), default="full",
-        help="which sizes are run; the references hold for these only (default: full)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--reason", metavar="TEXT", help="why references may become worse; goes into the file"
-    )
-    parser.add_argument(
-        "--without-peak", metavar="TEXT",
-        help="why no rate of a partition reaches 70 %% of a peak of its hardware in its first "
-        "calibration; goes into the file",
-    )  # fmt: skip
-    dry_run = "show the differences, write nothing"
-    parser.add_argument("--dry-run", action="store_true", help=dry_run)
-    parser.add_argument(
-        "--from", dest="reports", nargs="+", type=Path, metavar="REPORT",
-        help="run reports of calibrations already made, instead of running one",
-    )  # fmt: skip
+    sizes = "which sizes are run; the references hold for these only (default: full)"
+    profiles = ("smoke", "full")
+    parser.add_argument("--profile", choices=profiles, default="full", help=sizes)
+    worse = "why references may become worse; goes into the file"
+    _option(parser, "--reason", "TEXT", worse, type=str)
+    far = "why no rate of a partition reaches 70 %% of a peak of its hardware in its first "
+    _option(parser, "--without-peak", "TEXT", far + "calibration; goes into the file", type=str)
+    _flag(parser, "--dry-run", "show the differences, write nothing")
+    made = "run reports of calibrations already made, instead of running one"
+    _option(parser, "--from", "REPORT", made, dest="reports", nargs="+")
     _folder(parser)
-    arguments = "after --: further arguments of reframe"
-    parser.add_argument("arguments", nargs="*", metavar="ARG", help=arguments)
+    more = "after --: further arguments of reframe"
+    _option(parser, "arguments", "ARG", more, nargs="*", type=str)
+
+
+def _of_locks(commands: Commands) -> None:
+    check = _add(
+        _group(commands, "lock", "check the locks of the Spack stacks"),
+        "check", "assay.locks.command:run", "compare the locks with what they were solved from",
+        "Recompute each hash of spack.lock, compare all files with the seal that Spack wrote when "
+        "it solved, and print one line for each fault. Needs no Spack.",
+    )  # fmt: skip
+    _option(check, "--site", "SITE", "default: each site that has a stack", type=str)
+    _option(check, "--root", "DIR", "the repository (default: .)", default=Path())
 
 
 def _of_history(commands: Commands) -> None:
-    parser = commands.add_parser("history", help="keep what many runs measured, and show it")
-    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    actions = _group(commands, "history", "keep what many runs measured, and show it")
     run = "assay.history.command:run"
     add = _add(
         actions, "add", run, "add what runs measured",
         "Each session is added once. A source that is not whole is named and left out.",
-        action="add",
     )  # fmt: skip
     show = _add(
         actions, "show", run, "each metric of each case, run by run",
         "Print the latest runs side by side. The page has the changes first, and the trend of each "
         "metric, scaled to its tolerance.",
-        action="show",
     )  # fmt: skip
     changes = _add(
         actions, "changes", run, "when the level of a metric changed, and by how much",
@@ -293,47 +278,29 @@ def _of_history(commands: Commands) -> None:
         "direction. A change counts if the new level lasted for 5 runs, and if its size is at "
         "least half of the tolerance of the metric. A planned change of the site begins a new "
         "baseline.",
-        action="changes",
     )  # fmt: skip
+    own = "of the history; a results directory is added to its own history first"
     for action in (add, show, changes):
-        action.add_argument(
-            "history", type=Path, metavar="DIR",
-            help="of the history; a results directory is added to its own history first",
-        )  # fmt: skip
-    add.add_argument(
-        "sources", type=Path, nargs="+", metavar="RESULTS",
-        help="results directories, and files of `assay archive` and `assay certify`",
-    )  # fmt: skip
-    last = _above_zero("number", 9)
-    show.add_argument("--last", type=last, default=10, metavar="N", help="runs (default: 10)")
-    _path(show, "--page", "FILE", "write HTML, too")
+        _option(action, "history", "DIR", own)
+    sources = "results directories, and files of `assay archive` and `assay certify`"
+    _option(add, "sources", "RESULTS", sources, nargs="+")
+    _option(show, "--last", "N", "runs (default: 10)", type=_above_zero("number", 9), default=10)
+    _option(show, "--page", "FILE", "write HTML, too")
     for action in (show, changes):
         _folder(action, "of the sites, for tolerances and planned changes (default: site-config)")
 
 
-# --- options of several sub-commands --------------------------------------------------------------
-
-
 def _session(parser: argparse._ActionsContainer) -> None:
-    _path(
-        parser,
-        "--session",
-        "FILE",
-        "a run report of ReFrame, or the folder output/TIME of a session (default: the last "
-        "one in $ASSAY_RESULTS)",
-    )
+    said = "a run report of ReFrame, or the folder output/TIME of a session (default: the last "
+    _option(parser, "--session", "FILE", said + "one in $ASSAY_RESULTS)")
 
 
-def _path(parser: argparse._ActionsContainer, option: str, metavar: str, what: str) -> None:
-    parser.add_argument(option, type=Path, metavar=metavar, help=what)
-
-
-def _config(parser: argparse.ArgumentParser, what: str, required: bool = False) -> None:
+def _config(parser: argparse._ActionsContainer, what: str, required: bool = False) -> None:
     parser.add_argument("-C", "--config", type=Path, required=required, metavar="FILE", help=what)
 
 
 def _folder(parser: argparse.ArgumentParser, what: str = "default: site-config") -> None:
-    parser.add_argument("--folder", type=Path, default=Path("site-config"), help=what)
+    _option(parser, "--folder", None, what, default=Path("site-config"))
 
 
 def _above_zero(what: str, digits: int) -> Callable[[str], int]:
@@ -345,9 +312,6 @@ def _above_zero(what: str, digits: int) -> Callable[[str], int]:
         return int(text)
 
     return read
-
-
-# --- what they do ---------------------------------------------------------------------------------
 
 
 def _tests(_: argparse.Namespace) -> int:

@@ -21,9 +21,8 @@ _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 @dataclass
 class Deadline:
-    """How long a run may take.
+    """How long [s] a run may take from `begin`, a reading of the monotonic clock.
 
-    :ivar seconds: counted from `begin`, a reading of the monotonic clock.
     :ivar struck: whether a caller was told that the deadline is reached, and so left something out.
     """
 
@@ -40,30 +39,20 @@ class Deadline:
 current: Deadline | None = None
 
 
-def parse(words: str) -> Deadline:
-    """A deadline such as ``90m`` or ``1h30m``.
-
-    :raises ValueError: the words are not a duration, or it is zero.
-    """
-    if not re.fullmatch(r"(?:\d+[dhms])+", words):
-        raise ValueError(f"{words!r} is not a duration; write it like 90m, 2h or 1h30m")
-    seconds = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([dhms])", words))
-    if not seconds:
-        raise ValueError(f"{words!r} leaves no time for a run")
-    return Deadline(words, seconds)
-
-
 def begin() -> None:
-    """Starts the clock if ``ASSAY_DEADLINE`` sets a deadline.
+    """Starts the clock if ``ASSAY_DEADLINE`` sets a deadline, such as ``90m`` or ``1h30m``.
 
-    :raises ValueError: it is not a duration.
+    :raises ValueError: it is not a duration, or it is zero.
     """
     global current  # noqa: PLW0603 - one process is one run
-    asked = os.environ.get(VARIABLE)
-    try:
-        current = parse(asked) if asked else None
-    except ValueError as error:
-        raise ValueError(f"{VARIABLE}: {error}") from None
+    words = os.environ.get(VARIABLE, "")
+    if words and not re.fullmatch(r"(?:\d+[dhms])+", words):
+        said = "is not a duration; write it like 90m, 2h or 1h30m"
+        raise ValueError(f"{VARIABLE}: {words!r} {said}")
+    seconds = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([dhms])", words))
+    if words and not seconds:
+        raise ValueError(f"{VARIABLE}: {words!r} leaves no time for a run")
+    current = Deadline(words, seconds) if words else None
 
 
 def reached() -> str:

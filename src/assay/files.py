@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Collection, Hashable, Iterator
 from pathlib import Path
+from types import UnionType
 from typing import IO, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
@@ -114,7 +115,7 @@ def _is_struct(kind: Any) -> bool:
 
 def _alternatives(kind: Any) -> Iterator[Any]:
     """The types that a type allows: those of a union, without remarks about them."""
-    if get_origin(kind) in (Union, Annotated):
+    if get_origin(kind) in (Union, UnionType, Annotated):
         for each in get_args(kind):
             yield from _alternatives(each)
     else:
@@ -139,6 +140,7 @@ def _parts(content: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
                 if field.encode_name in content:
                     yield field.encode_name, content[field.encode_name], field.type
         elif isinstance(content, dict) and get_origin(each) is dict:
+            yield from ((key, key, of[0]) for key in content)
             yield from ((key, part, of[1]) for key, part in content.items())
         elif isinstance(content, list) and get_origin(each) in (list, tuple):
             yield from ((at, part, of[0]) for at, part in enumerate(content))
@@ -224,30 +226,22 @@ for _tag, _text in (("float", r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), ("int", "
 
 
 def repository(site: Path) -> Path:
-    """The root of the repository that a site is in: it has the vocabulary in ``site-config/``.
+    """The root of the repository that a site is in, in any folder: it has the vocabulary.
 
-    The site may be in another folder of it, such as ``examples/`` or ``lab/sites/``. Outside of any
-    repository, it is :data:`SUITE`.
-
-    :param site: the folder of one site.
+    :param site: the folder of one site; outside of any repository, the root is :data:`SUITE`.
     """
     above = site.resolve().parents
     return next((f for f in above if (f / "site-config/vocabulary.yaml").is_file()), SUITE)
 
 
 def of_all_sites(site: Path, name: str) -> Path:
-    """A file that all sites share: beside the folders of the sites, else in ``site-config/``.
-
-    :param site: the folder of one site.
-    """
+    """A file that all sites share: beside the folder `site`, else in ``site-config/``."""
     places = (site.parent / name, repository(site) / "site-config" / name)
     return next((path for path in places if path.exists()), SUITE / "site-config" / name)
 
 
 def layered(site: Path, name: str, kind: type[T], refusal: type[Exception]) -> T:
-    """The content of the file that all sites share, with what the file of the site changes.
-
-    A mapping of the site changes single keys, at any depth.
+    """The content of the file of all sites, of which that of the site changes keys, at any depth.
 
     :param kind: the shape of the whole, see :func:`read`.
     :raises refusal: a file cannot be read, or with it the whole does not have its shape.

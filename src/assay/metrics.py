@@ -81,7 +81,6 @@ class Tolerances(msgspec.Struct, forbid_unknown_fields=True):
 def tolerances(site: Path, refusal: type[Exception]) -> Tolerances:
     """What is tolerated at a site: the file of all sites, with the changes of the site.
 
-    :param site: the site's folder.
     :raises refusal: a file is missing or not valid.
     """
     return files.layered(site, TOLERANCES, Tolerances, refusal)
@@ -90,29 +89,20 @@ def tolerances(site: Path, refusal: type[Exception]) -> Tolerances:
 #: (kind, unit that the factors are for, unit -> factor)
 _TABLE: tuple[tuple[str, str, Mapping[str, float]], ...] = (
     ("time", "s", {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}),
-    (
-        "rate", "B/s",
-        {
-            "B/s": 1, "kB/s": 1e3, "KiB/s": 2**10, "MB/s": 1e6, "MiB/s": 2**20, "GB/s": 1e9,
-            "GiB/s": 2**30,
-        },
-    ),
+    ("rate", "B/s", {"B/s": 1, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9}),
+    ("rate", "B/s", {"KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30}),
     ("rate", "FLOP/s", {"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12}),
     ("rate", "op/s", {"op/s": 1, "Mop/s": 1e6}),
     ("rate", "UP/s", {"GUP/s": 1e9}),
     ("rate", "1/s", {"1/s": 1}),
     ("other", "B", {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}),
     ("other", "1", {"1": 1, "%": 1e-2}),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One unit.
-
-    :ivar kind: a key of :data:`FAULT`.
-    :ivar base: the unit of the same quantity that `factor` leads to.
-    """
+    """A unit: its kind, a key of :data:`FAULT`, and the factor to the base unit of the quantity."""
 
     kind: str
     base: str
@@ -139,10 +129,7 @@ def unit(name: str) -> Unit:
 
 
 def unknown(declared: Mapping[str, str]) -> list[str]:
-    """The metrics whose unit is unknown, one line each.
-
-    :param declared: metric -> unit.
-    """
+    """The metrics whose unit is unknown, one line each; `declared`: metric -> unit."""
     found = []
     for metric, name in declared.items():
         try:

@@ -95,11 +95,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Pool:
-    """The nodes on which a site runs: the largest group of alike nodes of a partition.
-
-    :ivar nodes: the group, some of which take jobs now.
-    :ivar others: nodes of the partition that differ, with what they have; one line for each kind.
-    """
+    """The largest group of alike nodes of a partition, on which a site runs; others in words."""
 
     partition: Partition
     nodes: tuple[Node, ...]
@@ -135,10 +131,7 @@ class Answers:
 
 
 def _fields(line: str) -> dict[str, str]:
-    """The words ``Key=value`` of a line. A value with blanks is cut at the first one.
-
-    Only the first of equal keys counts: texts of people (``Reason``, ``Comment``) are at the end.
-    """
+    """The words ``Key=value``, cut at a blank. Of equal keys the first counts: texts come last."""
     found: dict[str, str] = {}
     for key, value in re.findall(r"(?:^|\s)([A-Z]\w*)=(\S*)", line):
         found.setdefault(key, "" if value == "(null)" else value)
@@ -153,14 +146,9 @@ def partitions(listing: str) -> list[Partition]:
             continue
         said = _fields(line)
         keys = ("AllowGroups", "AllowAccounts", "AllowQos")
-        found.append(
-            Partition(
-                said["PartitionName"],
-                default=said.get("Default") == "YES",
-                open=said.get("State", "UP") == "UP" and said.get("RootOnly", "NO") == "NO",
-                limits=tuple(f"{k}={said[k]}" for k in keys if said.get(k, "ALL") != "ALL"),
-            )
-        )
+        limits = tuple(f"{k}={said[k]}" for k in keys if said.get(k, "ALL") != "ALL")
+        up = said.get("State", "UP") == "UP" and said.get("RootOnly", "NO") == "NO"
+        found.append(Partition(said["PartitionName"], said.get("Default") == "YES", up, limits))
     return sorted(found, key=lambda partition: not partition.default)
 
 
@@ -178,16 +166,11 @@ def node(line: str) -> Node:
     if len(numbers) == len(keys):
         sockets, cores, threads, memory = numbers
         shape = Shape(sockets, cores, threads, memory, said.get("Gres", ""))
-    state = said.get("State") or "UNKNOWN"
-    return Node(
-        name=said["NodeName"],
-        address=said.get("NodeAddr") or said["NodeName"],
-        shape=shape,
-        partitions=tuple(filter(None, said.get("Partitions", "").split(","))),
-        features=tuple(filter(None, said.get("AvailableFeatures", "").split(","))),
-        state=state,
-        out=_out(state, line),
-    )
+    name, state = said["NodeName"], said.get("State") or "UNKNOWN"
+    address = said.get("NodeAddr") or name
+    lists = (said.get(key, "").split(",") for key in ("Partitions", "AvailableFeatures"))
+    its, features = (tuple(filter(None, words)) for words in lists)
+    return Node(name, address, shape, its, features, state, _out(state, line))
 
 
 def _out(state: str, line: str) -> str:

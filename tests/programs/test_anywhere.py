@@ -7,7 +7,8 @@ import textwrap
 from dataclasses import replace
 
 import pytest
-from shell import ROOT, SITES
+from shell import ROOT, SITES, program
+from shell import tools as tools_of
 
 pytest.importorskip("reframe")
 
@@ -15,7 +16,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay.node import provenance
 from assay.prove.accelerator import CUDA
-from assay.sites import auto, describe, detect
+from assay.sites import auto, describe, detect, machine
 from assay.slurm import Answers
 from assay.store import promise
 
@@ -235,13 +236,29 @@ def test_a_number_of_nodes_that_cannot_be_had_is_one_line(found, number):
 
 @pytest.mark.parametrize(
     ("there", "said"),
-    [(None, "no MPI: mpirun is not on PATH"), ("/opt/bin/mpirun", "/opt/bin/mpirun --version says "
-     "'HYDRA build details:', and no other MPI is supported")],
+    [(None, "no MPI: mpirun is not on PATH"),
+     ("/opt/bin/mpirun", "no MPI that the suite knows: /opt/bin/mpirun --version says 'hello'")],
 )  # fmt: skip
-def test_without_open_mpi_it_says_what_to_do(found, monkeypatch, there, said):
+def test_without_an_mpi_it_says_what_to_do(found, monkeypatch, there, said):
     monkeypatch.setattr(shutil, "which", lambda name: there)
     with pytest.raises(ConfigError, match=f"{said}; name an image by ASSAY_IMAGE, or load"):
-        found(programs={"mpirun --version": "HYDRA build details:\n    Version: 4.3.2"})
+        found(programs={"mpirun --version": "hello\nworld"})
+
+
+def test_under_another_mpi_the_stack_has_what_is_not_linked_to_open_mpi(monkeypatch, tmp_path):
+    """Each rank of such a program would be a world of its own."""
+    tools = tools_of(tmp_path / "bin", "sh sed head xargs grep")
+    for name in ("hpcc", "xhpl", "iozone"):
+        program(tools, name, "")
+    program(tools, "mpirun", "echo 'HYDRA build details:'")
+    linked = {"hpcc": "libmpi.so.40", "xhpl": "libmpich.so.12"}
+    lines = [f"*/{name}) echo '{lib} => /usr/lib/{lib} (0x1)';;" for name, lib in linked.items()]
+    program(tools, "ldd", f"case $1 in {' '.join(lines)} esac")
+    monkeypatch.setenv("PATH", str(tools))
+    stack = machine.stack(SITES["local"])
+    assert stack["extras"]["mpi"] == "mpich"
+    assert {*stack["features"]} - {"osu-py"} == {"mpi", "hpl", "iozone"}
+    assert "without hpcc: linked to Open MPI" in stack["extras"]["provenance"]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +271,7 @@ def test_without_open_mpi_it_says_what_to_do(found, monkeypatch, there, said):
 )
 def test_a_device_that_was_said_is_the_only_link(found, device, name, hardware):
     partitions = found(SLURM, {"mlx5_0:1": EDR}, ASSAY_DEVICE=device)
-    assert [each for each in partitions if each in auto.LINKS] == [name]
+    assert [each for each in partitions if each in ("infiniband", "ethernet")] == [name]
     extras = partitions[name]["extras"]
     assert (extras["network_device"], extras.get("hardware")) == (device, hardware)
     assert len(partitions[name]["features"]) == 3

@@ -40,8 +40,8 @@ def test_an_unknown_feature_word(bench):
 
 def test_an_unknown_limit_of_a_node(bench):
     line = refused(bench.ready(extras={"health": {"counters_max": {"symbol_errors": 3}}}))
-    assert "site-config/bench/reframe.py: partition 'here': extras: health: unknown counter" in line
-    assert "in counters_max 'symbol_errors'; did you mean 'symbol_error'?" in line
+    assert "site-config/bench/reframe.py: partition 'here': extras: health: counters_max/" in line
+    assert "'symbol_errors' is not known; did you mean 'symbol_error'?" in line
 
 
 def test_an_unknown_extra_of_a_stack(bench):

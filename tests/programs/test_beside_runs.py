@@ -1,12 +1,13 @@
 """Real runs of the suite under made-up ReFrame configurations of sites that have one already."""
 
 import os
+import sys
 
 import forked
 import pytest
 import shell
 import yaml
-from bench import REFRAME, ROOT, live_program, run_reframe
+from bench import HELLO, REFRAME, ROOT, live_program, run_reframe
 from job_scripts import without_slurm
 
 pytestmark = pytest.mark.slow
@@ -204,3 +205,52 @@ def test_a_run_with_the_mpi_of_this_machine_has_its_proof(site, ran, tmp_path):
         "sh", "-c", f"cat {tmp_path}/results/output/*/theirs/node/gnu/StackHas*/rfm_job.sh"
     )
     assert "OMPI_ALLOW_RUN_AS_ROOT=1" in script.stdout
+
+
+#: As Lmod, with one module.
+LMOD = """\
+case "$*" in
+--version) echo "Modules based on Lua: Version 8.7" >&2;;
+python*) echo "import os; its = os.environ" ;;
+esac
+case "$2 $3" in
+"load own") echo "its.update(UCX_RNDV_THRESH='8k', LOADEDMODULES='own')" ;;
+"unload own") echo "del its['UCX_RNDV_THRESH'], its['LOADEDMODULES']" ;;
+esac"""
+MODULE = {"BASH_FUNC_module%%": '() { [ "$*" != "load own" ] || export UCX_RNDV_THRESH=8k; }'}
+
+#: How a person comes to a module of the site -> what the system and the environment name, and what
+#: the shell of the person has.
+LOADED = {
+    "by the job": ({}, {"modules": ["own"]}, {}),
+    "by ReFrame for the system": ({"modules": ["own"]}, {}, {}),
+    "at login, too": ({}, {"modules": ["own"]}, {"UCX_RNDV_THRESH": "8k", "LOADEDMODULES": "own"}),
+}
+
+
+@pytest.mark.parametrize("how", LOADED)
+def test_what_a_module_of_the_site_sets_is_the_sites_however_it_was_loaded(
+    how, site, ran, tmp_path
+):
+    live_program("mpirun")
+    of_system, of_stack, given = LOADED[how]
+    root = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
+    of_system = {"modules_system": "lmod", "env_vars": [["OMPI_MCA_btl", "^openib"]], **of_system}
+    config = site(
+        [system(partition("batch", launcher="mpirun", env_vars=root), **of_system)],
+        {"node": {"of": "batch", "features": ["intra-node", "posix"]}},
+        {"gnu": {"features": ["mpi"]}},
+        [{"name": "gnu", **of_stack}],
+    )
+    lmod = str(shell.program(tmp_path / "lmod", "lmod", LMOD))
+    hello = tmp_path / "hello.py"
+    hello.write_text(HELLO.format(python=sys.executable))
+    record = ran(config, "-c", hello, "-r", LMOD_CMD=lmod, **MODULE, **given).says("Hello").record
+    assert record["doubts"] == []
+    owned = record["settings"]["machine"]
+    assert owned["module:UCX_RNDV_THRESH"] == "8k"
+    assert owned["module:OMPI_MCA_btl"] == "^openib"
+    # The same by hand.
+    run = ran(config, "-c", hello, "-r", LMOD_CMD=lmod, **MODULE, **given, UCX_ZCOPY_THRESH="9k")
+    (doubt,) = run.case("Hello").record["doubts"]
+    assert doubt.startswith("UCX_ZCOPY_THRESH=9k was set outside of the test")

@@ -63,7 +63,7 @@ def replayed(bench, program, before="true"):
     witness. `before` is a shell command before it.
     """
     readings = "".join(
-        f"{when} {ELSEWHERE} lo received={value} sent={value} unit=1\n"
+        f"{when} {ELSEWHERE} lo counters rx_bytes={value} tx_bytes={value}\n"
         for when, value in (("before", 0), ("after", 10**9))
     )
     recorded = two_hosts(LATENCY)

@@ -1,5 +1,6 @@
 """`assay calibrate` on a real site: it measures, writes references, and refuses bad input."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 import shell
 import yaml
-from bench import HPL, ROOT, Recorded
+from bench import HPL, ROOT, SITE, Recorded
 from replays import HEALTHY, Turns, scaled
 
 from assay.store import session
@@ -31,14 +32,14 @@ class Site:
         bench.write()
         self.file = bench.site / "calibrated.yaml"
 
-    def calibrate(self, *arguments, runs=None, launches=7, case="Hpl"):
+    def calibrate(self, *arguments, runs=None, launches=7, case="Hpl", of=("--site", "bench")):
         """Returns exit code and output of `assay calibrate`."""
         if runs is not None:
             self.xhpl.replay(runs)
         home = self.bench.folder / "home"
         home.mkdir(exist_ok=True)
         done = shell.run(
-            *(ASSAY, "calibrate", "--site", "bench", "--profile", "smoke"),
+            *(ASSAY, "calibrate", *of, "--profile", "smoke"),
             *("--folder", self.bench.site.parent),
             *("--without-peak", "a recorded run has no hardware"),
             *([] if "--from" in arguments else ["--launches", launches]),
@@ -46,6 +47,7 @@ class Site:
             *([] if "--from" in arguments else ["--", "-n", case]),
             cwd=ROOT,
             **{**os.environ, "ASSAY_RESULTS": self.bench.results, "HOME": home},
+            RFM_PERFLOG_DIR=home,
         )
         return done.returncode, done.stdout
 
@@ -93,6 +95,31 @@ def test_calibrate_then_accept(site):
     code, verdict, why = site.accepted([scaled(0.9)])
     assert (code, verdict) == (1, "FAIL")
     assert "below the lower bound" in why
+
+
+def test_a_site_beside_a_configuration_of_its_own_is_calibrated(site):
+    folder = site.bench.folder / "theirs"
+    folder.mkdir()
+    head, _, _ = SITE.partition("site_configuration")
+    (folder / "settings.py").write_text(f"{head}site_configuration = spec\n")
+    spec = json.loads((site.bench.site / "site.json").read_text())
+    spec["systems"][0]["partitions"][0]["features"] = []
+    (folder / "site.json").write_text(json.dumps(spec))
+    (folder / "assay_settings.py").write_text(
+        "from assay import sites\n\nsite_configuration = sites.beside('settings.py')\n"
+    )
+    extras = {"memory_bytes": 2**33, "memory_fraction": 0.02}
+    place = {"of": "here", "features": ["intra-node"], "extras": extras}
+    words = {
+        "system": "bench",
+        "places": {"node": place},
+        "stacks": {"turns": {"features": ["mpi", "hpl"]}},
+    }
+    (folder / "assay.yaml").write_text(yaml.safe_dump(words))
+    code, said = site.calibrate(of=("-C", folder / "assay_settings.py"))
+    assert code == 0, said
+    (entry,) = yaml.safe_load((folder / "calibrated.yaml").read_text())["references"]
+    assert (entry["for"]["partition"], entry["source"]["n"]) == ("node", 7)
 
 
 @pytest.mark.long

@@ -110,7 +110,7 @@ def test_the_first_rank_of_a_node_keeps_its_state(tmp_path):
         ["./link-witness.sh", "lo", "sh", "-c", again], cwd=tmp_path, check=True
     )  # the second rank starts while the first one runs
     assert len((tmp_path / "asked").read_text().split()) == 2, "the second rank asks nothing"
-    ((host, said),) = counters.of_job(tmp_path).record.items()
+    ((host, said),) = counters.of_job(tmp_path)[2].items()
     assert said == {"rose": {}, "unread": ""}
     ups = [
         counters.parse((tmp_path / name.replace("*", host)).read_text()).up
@@ -125,6 +125,6 @@ def test_each_node_of_a_meeting_keeps_its_state(tmp_path):
     (tmp_path / "node-health.sh").write_text(counters.script())
     job = Nodes(tmp_path, "each.py", 2, command=["true"], limit=5, width=1, turns=1)
     job.start(0, 1).end()
-    record = counters.of_job(tmp_path).record
+    record = counters.of_job(tmp_path)[2]
     assert set(record) == {"node01", "node02"}
     assert all("rose" in said for said in record.values())

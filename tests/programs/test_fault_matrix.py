@@ -26,7 +26,10 @@ def test_every_fault_is_caught_by_every_test_and_no_healthy_run(rows):
         ("3a", "tcp/lo"),
         ("3b", "ob1"),
         ("4", "2 worlds came up instead of one of 2 ranks"),
-        ("6a", "unknown version 9.9"),
+        (
+            "6a",
+            "OSU 9.9 was not asked to validate what it received",
+        ),
         ("7a", "nan"),
         ("11", "no reference"),
         ("12b", "Fail"),

@@ -13,9 +13,10 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
+from assay import sites
 from assay.prove import plan
 from assay.reframe_compat import command
-from assay.sites import detect, invocation
+from assay.sites import detect
 
 SITES = ROOT / "site-config"
 FILE = SITES / "myuni" / "reframe.py"
@@ -27,7 +28,7 @@ HOSTS = ("debian", "laptop", "vm", "node1", "runner-1", "loginlike", "a")
 def test_a_host_of_another_name_is_refused_in_one_line(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
     with pytest.raises(ConfigError) as error:
-        invocation.check_system(FILE, FILE.parent.name, ["login[0-9]+", "gpu"], None)
+        sites.check_system(FILE, FILE.parent.name, ["login[0-9]+", "gpu"], None)
     assert str(error.value) == (
         f"{FILE}: the host 'laptop' is not of the site 'myuni' (its hostnames are login[0-9]+, "
         "gpu); say --system=myuni if it is, or put its name into the hostnames of its system"
@@ -36,20 +37,20 @@ def test_a_host_of_another_name_is_refused_in_one_line(monkeypatch):
 
 def test_the_pattern_is_matched_as_reframe_does_it(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "login3.cluster")
-    invocation.check_system(FILE, FILE.parent.name, ["gpu", "login[0-9]+"], None)
+    sites.check_system(FILE, FILE.parent.name, ["gpu", "login[0-9]+"], None)
     with pytest.raises(ConfigError):
-        invocation.check_system(FILE, FILE.parent.name, ["cluster"], None)
+        sites.check_system(FILE, FILE.parent.name, ["cluster"], None)
     with pytest.raises(ConfigError, match=r"'login\(' is not a regular expression"):
-        invocation.check_system(FILE, FILE.parent.name, ["login("], None)
+        sites.check_system(FILE, FILE.parent.name, ["login("], None)
 
 
 def test_a_system_that_was_said_needs_no_pattern(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "laptop")
-    invocation.check_system(FILE, FILE.parent.name, ["login"], "myuni")
-    invocation.check_system(FILE, FILE.parent.name, ["login"], "myuni:tmpfs")
+    sites.check_system(FILE, FILE.parent.name, ["login"], "myuni")
+    sites.check_system(FILE, FILE.parent.name, ["login"], "myuni:tmpfs")
     for other in ("generic", "myuni2", "local:tmpfs"):
         with pytest.raises(ConfigError, match=f"--system={other} is not of the site 'myuni'"):
-            invocation.check_system(FILE, FILE.parent.name, [".*"], other)
+            sites.check_system(FILE, FILE.parent.name, [".*"], other)
 
 
 def test_nothing_but_reframe_itself_is_a_call_of_reframe():
@@ -100,24 +101,28 @@ def test_every_variable_of_reframe_is_read_as_the_option_that_it_stands_for():
 def test_the_names_of_options_are_those_of_reframe():
     """An option that ReFrame renames must not fall out of a table unseen."""
     cli = (Path(pytest.importorskip("reframe.frontend").__file__).parent / "cli.py").read_text()
-    calls = re.findall(r"add_argument\(\s*(.*?)\n    \)", cli, re.DOTALL)
-    names = {
-        (re.search(r"dest='(\w+)'", call) or re.search(r"'--([\w-]+)'", call))[1].replace("-", "_")
-        for call in calls
-        if "'-V'" not in call
-    }
-    assert len(names) > 90
+
+    def names(group):
+        calls = re.findall(rf"{group}add_argument\(\s*(.*?)\n    \)", cli, re.DOTALL)
+        found = (
+            re.search(r"dest='(\w+)'", call) or re.search(r"'--([\w-]+)'", call)
+            for call in calls
+            if "'-V'" not in call
+        )
+        return {name[1].replace("-", "_") for name in found}
+
+    assert len(names("")) > 90
     known = {*plan.HARMLESS, *plan.SELECTING, *plan.OFF} - {"RFM_INSTALL_PREFIX"}
-    assert known <= names
-    selecting = re.findall(r"select_options\.add_argument\(\s*(.*?)\n    \)", cli, re.DOTALL)
-    assert len(selecting) > 9
+    assert known <= names("")
+    assert len(selecting := names(r"select_options\.")) > 9
+    assert selecting <= plan.SELECTING
 
 
 @pytest.mark.parametrize("off", ["skip_sanity_check", "skip_performance_check", "hooks"])
 def test_a_run_without_its_checks_is_refused(off):
     given = [command.Option(off, "--off", "x")]
     with pytest.raises(ConfigError, match="--off: a run without its checks proves nothing"):
-        invocation.check_switches(given)
+        sites.check_switches(given)
 
 
 @pytest.mark.parametrize("site", shell.SITES)

@@ -74,7 +74,7 @@ IN_IOR = {
         "Incorrect data on read (128 errors found)",
     ),
     "other-api": (" POSIX ", " MPIIO ", "write: api was MPIIO, POSIX was asked for"),
-    "only-written": ("\nread ", "\nwrite", "IOR did write, not write and read"),
+    "only-written": ("\nread ", "\nwrite", "IOR did write, write, not write and read"),
 }
 
 

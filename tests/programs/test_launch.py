@@ -93,6 +93,7 @@ def test_an_output_that_ended_in_the_future_of_reframe():
     [
         (99.0, "HPL_pdgesv() start time Sun Sep  9 03:46:45 2001", ""),
         (0.0, "Run began: Sun Sep  9 03:46:45 2001\nSun Sep  9 03:48:20 2001", ""),
+        (0.0, "built on: Fri Apr  3 12:29:32 1998 UTC", ""),  # of the program, not of the launch
         (180.0, "", "the output accounts for 180.0 s, the launch took 100.0 s"),
         (
             0.0,

@@ -45,41 +45,74 @@ def test_a_transport_that_is_not_there_is_said(bench):
     run.says("TransportOpens %transport=posix", said, environ="narrow")
 
 
-def test_the_pre_check_fails_on_the_limits_of_the_site_and_keeps_the_provenance(bench, tmp_path):
+def test_the_pre_check_of_a_node_has_the_limits_of_all_its_partitions(bench, tmp_path):
     limits = {
         "load_per_cpu_max": 1000,
         "memory_available_min": 1.1,
         "free_bytes_min": 10**18,
         "mount_options": ["gold-plated"],
     }
-    bench.storage(tmp_path, name="limited", extras={"health": limits})
-    # The load of a node is never negative, so any load exceeds a negative limit.
-    bench.partition("busy", extras={"health": {"load_per_cpu_max": -1}})
+    (tmp_path / "there").mkdir()
+    bench.storage(tmp_path / "there", name="limited", extras={"health": limits})
+    bench.partition("busy", extras={"health": {"memory_available_min": 1.2}})
     bench.storage(tmp_path / "gone", name="gone")
     bench.partition("governed", extras={"health": {"governors": ["of-no-machine"]}})
     bench.stack("any", ["mpi"], provenance="made for this test")
     run = bench.run("-n", "NodeHealth", path="reframe/node/health.py")
     outcome = run.case("NodeHealth", partition="limited")
-    assert outcome.result == "fail"
-    for cause in (
+    provenance = outcome.record["provenance"]
+    outcome.says(
         "of the memory is free, not 110%",
         "at least 1000 PB are needed",
         "is mounted without gold-plated",
-    ):
-        assert cause in " ".join(outcome.record["problems"])
-    assert not any("load per processor" in problem for problem in outcome.record["problems"])
-    provenance = outcome.record["provenance"]
+        "of the memory is free, not 120%",
+        "clock governor ",
+    )
+    said = " ".join(outcome.record["problems"])
+    assert re.search(rf"{tmp_path}/gone \(\w+\): No such file or directory", said)
+    assert "at most 1000" not in said
+    assert said.count("gold-plated") == 1, "the limits of a partition are of its directory"
     assert provenance["suite"]["reframe"].startswith("4.10")
     assert len(provenance["suite"]["requirements_sha256"]) == 64
     assert provenance["stack"]["provenance"] == "made for this test"
     assert provenance["memory"]["MemTotal"] > 0
 
-    busy = run.case("NodeHealth", partition="busy")
-    cpu = busy.record["provenance"]["cpu"]
-    busy.says(f"load per processor is {cpu['load_1min'] / cpu['usable']:.2f}, at most -1")
-    gone = run.says("NodeHealth", f"{tmp_path}/gone (", partition="gone")
-    assert re.search(rf"{tmp_path}/gone \(\w+\): No such file or directory", gone.reason)
-    run.says("NodeHealth", "clock governor ", partition="governed")
+    for partition in ("busy", "gone", "governed"):
+        assert run.case("NodeHealth", partition=partition).result == "skip"
+        why = "no-case: limited has the same nodes, and its case has the limits of "
+        assert f"{why}{partition}, too" in run.output
+
+
+def test_the_pre_check_runs_where_the_site_asks_for_it_and_on_other_nodes(bench):
+    """Not where the smoke profile leaves it out; once more for another stack or other nodes."""
+    without = {"options": {"StrictCheck.smoke": ["Census"]}}
+    bench.partition("first", extras=without)
+    bench.partition("second")
+    bench.partition("third")
+    bench.partition("elsewhere", access=["--of-no-scheduler"])
+    bench.stack("any", ["mpi"])
+    bench.record_all()
+    run = bench.run("-n", "NodeHealth", "-S", "profile=smoke", path="reframe/node/health.py")
+    results = {partition: outcome.result for (_, _, partition), outcome in run.cases.items()}
+    assert results == {"first": "skip", "second": "pass", "third": "skip", "elsewhere": "pass"}
+    assert "not-asked: the smoke profile of bench:first is Census" in run.output
+    assert "no-case: second has the same nodes" in run.output
+
+
+def test_the_pre_check_runs_where_gpus_are_and_with_each_stack(bench):
+    bench.partition("plain", environs=["any"])
+    gpus = [{"type": "gpu", "num_devices": 1}]
+    words = ["intra-node", "gpu", "cuda"]
+    bench.partition("gpus", environs=["any"], features=words, devices=gpus)
+    bench.partition("built", environs=["other"])
+    bench.stack("any", ["mpi"], bench.program("any", "nvidia-smi", "#!/bin/sh\nexit 1\n"))
+    bench.stack("other", ["mpi"])
+    bench.record_all()
+    run = bench.run("-n", "NodeHealth", path="reframe/node/health.py")
+    assert run.case("NodeHealth", partition="plain").result == "skip"
+    assert "no-case: gpus has the same nodes" in run.output
+    run.says("NodeHealth", "the state of the GPUs is not known", partition="gpus")
+    run.says("NodeHealth", partition="built")
 
 
 def test_the_suite_loads(bench):

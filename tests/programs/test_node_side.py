@@ -97,7 +97,7 @@ def test_a_program_that_hangs_is_named_and_asked_once(sleeper):
 
 def test_a_program_that_hangs_is_not_taken_for_one_that_is_not_there(sleeper, monkeypatch, capsys):
     monkeypatch.setattr(detect, "LIMIT", 0.3)
-    assert detect.ucx_transports() == []
+    assert detect.transports() == []
     assert detect.version("ucx_version") is None
     said = "ucx_info -d did not end within 0.3 s; what it would have said is missing"
     assert capsys.readouterr().err == f"assay: {said}\n"

@@ -95,6 +95,13 @@ def test_a_path_that_no_mpi_reports_is_skipped_before_or_after_the_launch(bench,
     assert "no case ran, 2 were skipped" in run.output
 
 
+def test_on_the_machine_of_a_person_a_path_without_proof_makes_the_run_partial(bench):
+    bench.partition(extras={"network_device": "lo", "others": "processes"})
+    bench.stack("found", ["mpi", "netpipe"], mpi="mpich")
+    run = bench.run("-n", "NetPipe.*=posix", path="reframe/network/netpipe.py")
+    assert "incomplete: the MPI mpich reports no path that the suite can read" in run.output
+
+
 def test_a_program_that_does_not_say_its_number_of_ranks_proves_no_world(bench, stacks):
     stacks("other", WORLDS["healthy"][0], mpi="mpich")
     path = bench.check("hello", HELLO.format(python=sys.executable))

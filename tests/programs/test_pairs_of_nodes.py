@@ -61,7 +61,8 @@ def test_the_tournament_names_the_slow_node_and_both_ends_of_a_trial_that_failed
     assert sum("node02" in (row["a"], row["b"]) for row in again) == PARTNERS
 
 
-@pytest.mark.parametrize("rounds", [pytest.param("all", marks=pytest.mark.long), "sparse"])
+@pytest.mark.long
+@pytest.mark.parametrize("rounds", ["all", "sparse"])
 def test_the_tournament_names_the_slow_switch(bench, rounds):
     (bench.site / "topology.conf").write_text(SWITCHES.format("node[03-04]"))
     said = {"seconds": 0.05, "width": 1, "topology": "topology.conf", "rounds": rounds}

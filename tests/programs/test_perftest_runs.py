@@ -85,6 +85,7 @@ def test_bytes_that_did_not_cross_the_link_are_named(bench, verbs):
     run.says("IbPerftest", environ="none")
 
 
+@pytest.mark.long
 def test_a_rail_that_is_slower_than_the_others_is_named(verbs):
     run = verbs("ib_write_bw", "slow-rail", "slow-way", "none", nodes=6)
     said = "node03 - node04 over lo:1: 14.78 MB/s, the median of 2 other rails is 29.57 MB/s (-50"

@@ -189,7 +189,7 @@ def test_modules_that_bring_mpi_are_said_and_an_unknown_one_is_refused(checkout,
     assert cli.main(["site", "new", "mine", "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "the stack loads no module; there are openmpi/5.0.5, cuda/12.0, " in said
-    assert "cuda/12.10 and 3 more; name those that you want by --module" in said
+    assert "cuda/12.10, and 3 more; name those that you want by --module" in said
     assert refused(capsys, "mine", "--module", "openmpi/5.0.4") == (
         "--module: no 'openmpi/5.0.4'; did you mean 'openmpi/5.0.5'?"
     )

@@ -14,9 +14,9 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 
 from assay import cli, sites
-from assay.judge import LAUNCHES_IN_BUDGET
+from assay.judge import LAUNCHES_IN_BUDGET, References
 from assay.prove.plan import Call
-from assay.sites import adopt, foreign, invocation
+from assay.sites import adopt, foreign
 from assay.store import promise
 
 SETTINGS = """\
@@ -362,8 +362,8 @@ def test_a_place_or_a_stack_without_words_is_left_out_with_its_reason(site, tmp_
 
 
 def test_a_host_that_is_not_of_the_system_is_refused(site, monkeypatch):
-    call = invocation.command.Invocation(run=False, system="other")
-    monkeypatch.setattr(invocation.command, "of_reframe", lambda: call)
+    call = sites.command.Invocation(run=False, system="other")
+    monkeypatch.setattr(sites.command, "of_reframe", lambda: call)
     with pytest.raises(ConfigError, match="--system=other is not of the site 'aion'"):
         site()
 
@@ -397,9 +397,14 @@ def test_check_asks_in_one_line_for_what_nobody_says(site, tmp_path, capsys):
     assert "  node, link: add set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}" in said
     assert said.count("processor") == 1
     assert "  node: add set: {devices: [{type: gpu, num_devices: 4}]}" in said
-    assert "  link: add the extra network_device, without which cases of inter-node are" in said
-    assert "  node, link: add the extra ucx_version, without which cases of mpi and ucx are" in said
-    assert "  node, link: add the extra memory_fraction, without which cases of hpl are" in said
+    assert (
+        "  link: add the extra network_device, without which no case of inter-node passes" in said
+    )
+    assert "  node, link: add the extra ucx_version, without which no case of mpi and ucx" in said
+    assert "  node, link: add the extra osu_version, without which no case of osu passes" in said
+    assert (
+        "  node, link: add the extra memory_fraction, without which no case of hpl passes" in said
+    )
 
 
 def test_check_of_a_configuration_without_words_is_red(site, tmp_path, capsys):
@@ -426,8 +431,12 @@ def test_check_of_a_configuration_that_is_refused(tmp_path, capsys):
 
 def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys):
     (tmp_path / "settings.yaml").write_text(yaml.safe_dump(THEIRS, sort_keys=False))
-    (tmp_path / "references.yaml").write_text("references: []\n")
     assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 0
+    references = References.load(tmp_path / "references.yaml")
+    why = "nothing was measured yet; type assay calibrate -C assay_settings.py"
+    assert why in (tmp_path / "references.yaml").read_text()
+    assert references.recorded == 2
+    (tmp_path / "references.yaml").write_text("references: []\n")
     assert len((tmp_path / "assay_settings.py").read_text().splitlines()) == 3
     text = (tmp_path / "assay.yaml").read_text()
     assert "node-batch: {of: batch, features: [intra-node, posix, cma]}" in text
@@ -450,14 +459,23 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
     assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 2
     assert "assay.yaml: is there already" in capsys.readouterr().err
     assert not (tmp_path / "assay_settings.py").exists()
+    (tmp_path / "assay.yaml").unlink()
+    assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 0
+    assert (tmp_path / "references.yaml").read_text() == "references: []\n"
 
 
 @pytest.mark.parametrize(
     ("partition", "modules", "said"),
     [
-        ({}, ["PrgEnv-gnu", "cray-mpich/8.1"], "extras: {mpi: cray-mpich}"),
-        ({}, ["PrgEnv-gnu"], "extras: {mpi: cray-mpich}"),
-        ({}, ["intel/2023", "openmpi/4.1"], 'extras: {ucx_version: "1.15.0"}'),
+        ({}, ["PrgEnv-gnu", "cray-mpich/8.1"], 'extras: {mpi: cray-mpich, osu_version: "7.4"}'),
+        ({}, ["PrgEnv-gnu"], 'extras: {mpi: cray-mpich, osu_version: "7.4"}'),
+        ({}, ["intel/2023", "openmpi/4"], 'extras: {ucx_version: "1.15.0", osu_version: "7.4"}'),
+        (
+            {},
+            ["openmpi/4.1.4", "UCX/1.16.0-GCCcore-13", "osu-micro-benchmarks/7.4"],
+            "  e: {features: [mpi, mpicc, ucx, osu, ucx-perftest], extras: "
+            '{openmpi_version: "4.1.4", ucx_version: "1.16.0", osu_version: "7.4"}}\n',
+        ),
         ({"features": ["gpu", "amd"]}, [], "gpu, rocm], set: {devices: [{type: gpu, num"),
         ({"access": ["--gres=gpu:mi250:8"]}, [], "gpu, rocm]}"),
         ({"access": ["--gres=gpu:a100:4"]}, [], "gpu, cuda]}"),
@@ -494,6 +512,13 @@ def test_a_promise_is_written_beside_it(site, tmp_path, capsys):
     found = yaml.safe_load((tmp_path / "promise.yaml").read_text())
     assert found["partitions"]["link"] == {"stacks": ["foss"], "words": ["inter-node", "rc_mlx5"]}
     assert "batch" not in found["partitions"]
+    # Nothing can be judged yet. What a person makes of this is kept.
+    assert found["nothing_judged"] == "allowed"
+    (tmp_path / "promise.yaml").write_text("partitions: {link: {}}\nnothing_judged: red\n")
+    assert cli.main(["expect", "-C", str(tmp_path / "assay_settings.py")]) == 0
+    kept = yaml.safe_load((tmp_path / "promise.yaml").read_text())
+    assert kept["nothing_judged"] == "red"
+    assert "may_skip" not in kept
     # A word that is lost later is seen by each complete run.
     site(words=changed(WORDS, "places/link/features", ["inter-node", "tcp"]))
     here, _ = sites.found_on[tmp_path / "assay_settings.py"]

@@ -94,4 +94,3 @@ def test_the_outcome_of_a_run(cases, faults, partial, verdict, word):
     found = outcome([case and Verdict(case) for case in cases], faults, partial)
     assert (found.verdict, found.word) == (verdict, word)
     assert found.faults == tuple(fault.text for fault in faults)
-    assert found.exit_code == bool(faults)

@@ -56,6 +56,18 @@ def test_what_is_asked_of_open_mpi_is_not_taken_for_somebody_elses(version):
     assert first.startswith("OMPI_MCA_pml=ucx was set outside of the test")
 
 
+def test_a_switch_that_a_module_sets_is_known_in_the_words_of_open_mpi():
+    """Of a module Assay sees ``1``, and Open MPI prints ``true``; of other settings as it is."""
+    of_module = Machine(variables={"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl": "^uct"})
+    printed = {"mpi_yield_when_idle": "true", "btl": "^uct"}
+    assert unasked(OpenMpi(settings=printed), machine=of_module) == []
+    (fault,) = unasked(OpenMpi(settings={**printed, "btl": "self"}), machine=of_module)
+    assert fault.startswith("OMPI_MCA_btl=self was set outside of the test")
+    assert isinstance(unasked(OpenMpi(settings=printed))[0], Doubt)
+    other = Machine(variables={**of_module.variables, "OMPI_MCA_mpi_yield_when_idle": "0"})
+    assert len(unasked(OpenMpi(settings=printed), machine=other)) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -122,7 +134,8 @@ def test_a_file_that_overrules_what_the_case_asks_for_is_a_fault():
     where = {"btl": "/etc/openmpi/openmpi-mca-params-override.conf:1"}
     world = OpenMpi(settings={"btl": "tcp"}, files=where)
     assert OPEN_MPI.unasked(world, {"OMPI_MCA_btl": "self,vader"}, Machine()) == [
-        "OMPI_MCA_btl was tcp where the program ran, self,vader was asked for"
+        "OMPI_MCA_btl was tcp where the program ran, self,vader was asked for: remove it from "
+        "/etc/openmpi/openmpi-mca-params-override.conf:1"
     ]
 
 

@@ -48,7 +48,7 @@ def test_values_and_their_units():
     assert parsed.units["bandwidth"] == "MB/s"
     assert parsed.facts == {
         "device": "rxe0", "transport": "IB", "connection": "RC", "mtu": 1024,
-        "link_type": "Ethernet", "gid_index": 1, "validates": False,
+        "link_type": "Ethernet", "gid_index": 1, "bidirectional": False, "validates": False,
     }  # fmt: skip
     latency = ib_perftest.parse(LAT)
     assert latency.quantity("latency", size=8).value == 12765.77
@@ -94,11 +94,36 @@ test_an_unknown_form_is_refused = refused(
     ib_perftest.parse,
     BW,
     [
-        ("BW average[MB/sec]", "BW average[Gb/sec]", "columns of this table are not known"),
-        ("MsgRate[Mpps]", "MsgRate[Mpps]   CPU_Util[%]", "columns of this table are not known"),
-        ("RDMA_Write BW Test", "RDMA_Write Bidirectional BW Test", "no heading of perftest"),
+        ("BW average[MB/sec]", "BW average[kB/sec]", "columns of this table are not known"),
+        ("MsgRate[Mpps]", "MsgRate[Mpps]   Heat[K]", "columns of this table are not known"),
+        ("RDMA_Write BW Test", "RDMA_Write Sideways BW Test", "no heading of perftest"),
     ],
 )
+
+
+def test_gigabits_are_converted():
+    """Constructed: 0.00003 million messages of 64 KiB in a second are 0.0157 Gbit/s."""
+    text = BW.replace("MB/sec", "Gb/sec").replace("1.85 ", "0.0157 ")
+    (row,) = ib_perftest.parse(text).rows
+
+    assert row["bandwidth"] == pytest.approx(1.9625)
+    assert ib_perftest.parse(text).sound
+    assert not ib_perftest.parse(BW.replace("MB/sec", "Gb/sec")).sound
+
+
+@pytest.mark.parametrize("kind", ["Bidirectional ", "Bidirectional Post List ", "Post List "])
+def test_both_directions_and_lists_of_requests(kind):
+    parsed = ib_perftest.parse(edited(BW, "RDMA_Write BW", f"RDMA_Write {kind}BW"))
+
+    assert parsed.sound
+    assert parsed.program == "ib_write_bw"
+    assert parsed.facts["bidirectional"] == kind.startswith("Bi")
+
+
+def test_a_warning_of_the_clock_is_no_row():
+    clock = "Conflicting CPU frequency values detected: 1003.892000 != 1940.696000. CPU Frequency"
+
+    assert ib_perftest.parse(edited(BW, f"{ROW}\n", f"{clock} is not max.\n{ROW}\n")).sound
 
 
 def test_what_follows_the_table_is_a_problem():

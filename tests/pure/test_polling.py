@@ -41,7 +41,7 @@ def controller(monkeypatch):
     runtime = SimpleNamespace(get_option=values.__getitem__)
     monkeypatch.setattr(policies.rt, "runtime", lambda: runtime)
     slept = []
-    monkeypatch.setattr(type(policies.time), "sleep", staticmethod(slept.append))
+    monkeypatch.setattr(policies.time, "sleep", slept.append)
     made = policies._PollController()
     made.reset_poll_rate()
     made.slept = slept

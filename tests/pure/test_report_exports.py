@@ -16,6 +16,7 @@ from report_results import Results
 from shell import ROOT
 
 from assay import cli
+from assay.exits import Exit
 from assay.judge import Verdict
 from assay.show import junit, nodes, openmetrics, summary
 from assay.store import session
@@ -112,7 +113,7 @@ def test_the_metrics_are_read_by_prometheus_in_both_formats(file: Path, reads: A
         return {tuple(s.labels.values()): s.value for s in found[f"assay_{name}"].samples}
 
     (code,) = samples("run_verdict").values()
-    assert code == summary.outcome(run).exit_code
+    assert code == Exit[summary.outcome(run).word]
     assert [*samples("session_start_seconds").values()] == [run.start and run.start.timestamp()]
     counts = summary.Counts.of(run.cases)
     assert samples("cases")["/".join(run.systems), "passed"] == counts.passed
@@ -134,6 +135,24 @@ def test_the_metrics_are_read_by_prometheus_in_both_formats(file: Path, reads: A
         )
 
 
+@pytest.mark.parametrize(
+    ("unjudged", "partial", "code"),
+    [
+        ("below its bound", ("1 case was not judged",), Exit.PASS),
+        ("below its bound", ("1 of 2 promised cases selected", "1 case was not judged"), 4),
+        ("", ("1 of 2 promised cases selected",), Exit.PARTIAL),
+    ],
+)
+def test_other_work_alone_makes_the_machine_of_a_person_not_red(
+    results: Results, unjudged: str, partial: tuple[str, ...], code: int
+) -> None:
+    run = session.load(results.file)
+    cases = [dataclasses.replace(c, verdict=Verdict.RECORDED) for c in run.cases]
+    cases[0] = dataclasses.replace(cases[0], not_judged=(unjudged,) if unjudged else ())
+    run = dataclasses.replace(run, cases=tuple(cases), faults=(), partial=partial)
+    assert (summary.exit_code(run), summary.outcome(run).word) == (code, "PARTIAL")
+
+
 def test_a_label_with_any_text_is_read_back(results: Results) -> None:
     run = session.load(results.file)
     odd = 'a"b\\c\\nd\ne'
@@ -148,7 +167,7 @@ def test_the_report_writes_both_files(results: Results) -> None:
     xml, text = results.directory / "junit.xml", results.directory / "assay.prom"
     code = cli.main(["report", "--junit", str(xml), "--metrics", str(text)])
     run = session.load(results.file)
-    assert code == summary.outcome(run).exit_code
+    assert code == summary.exit_code(run)
     assert xml.read_text() == junit.render(run)
     assert text.read_text() == openmetrics.render(run)
 

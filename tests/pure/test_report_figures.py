@@ -142,7 +142,17 @@ def test_bars_are_the_percentages_of_the_record():
     (axes,) = figure.canvas.axes
     assert [bar.get_width() for bar in axes.patches] == [m.percent for m in metrics]
     assert [list(line.get_xdata()) for line in axes.get_lines()] == [[100, 100]]
-    assert [row[0] for row in figure.table] == [m.name for m in metrics]
+    assert figure.header == ("metric", "value", "peak", "of peak", "peak is")
+    assert figure.table == tuple(
+        (
+            m.name,
+            quantities.quantity(m.value, m.unit),
+            quantities.quantity(m.peak, m.peak_unit or m.unit),
+            f"{m.percent:.3g} %",
+            m.peak_of,
+        )
+        for m in metrics
+    )
     for metric in metrics:
         assert metric.percent == pytest.approx(100 * metric.value / metric.peak)
 

@@ -92,7 +92,7 @@ def test_the_default_partition_comes_first_and_one_with_the_same_nodes_is_left_o
     ],
 )
 def test_a_partition_that_cannot_be_had_is_one_line(wanted, says):
-    with pytest.raises(new.NewSiteError, match=re.escape(says)) as refused:
+    with pytest.raises(new.ConfigError, match=re.escape(says)) as refused:
         chosen(("batch", "YES"), ("empty", "NO"), wanted=[wanted])
     assert "\n" not in str(refused.value)
 

@@ -163,6 +163,15 @@ preload 3:/opt/xalt/lib.so
 """
 
 
+def test_an_option_of_mpirun_over_a_variable_of_a_module_is_a_doubt():
+    """Open MPI prints a switch in its own words, so the variable of the rank tells."""
+    name = "OMPI_MCA_mpi_yield_when_idle"
+    of_module = Machine(variables={name: "1"})
+    assert unasked(f"{name}=1", of_module) == []
+    (said,) = unasked(f"{name}=0", of_module)
+    assert said.startswith(f"{name}=0 was set outside of the test")
+
+
 def test_settings_of_the_machine_are_recorded_and_no_difference():
     node = steering.node(OWNED)
     given = {"UCX_RNDV_THRESH": "1k"}  # of the person who starts the run

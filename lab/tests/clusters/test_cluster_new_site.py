@@ -1,6 +1,7 @@
 """`assay site new` on the emulated cluster: the folder loads, and runs smoke without an edit.
 
-The run is a calibration on the numbers of a model (modelled.py), because the nodes share one host.
+With `--from` it goes from a ReFrame configuration that a site has to a run that is accepted. The
+numbers are those of a model (modelled.py), because the nodes share one host.
 """
 
 import json
@@ -14,6 +15,8 @@ from bench import PORTS, REFRAME
 from emulated import UNJUDGED, reason_to_skip, up
 from modelled import Model
 from shell import ROOT
+
+from assay.sites import detect
 
 pytestmark = [
     pytest.mark.slow,
@@ -55,10 +58,10 @@ def checkout(cluster):
     return folder
 
 
-def on_login(cluster, checkout, *words):
+def on_login(cluster, folder, *words, results="results"):
     """Runs a command on the login machine, as the user who runs jobs."""
-    variables = [f"PYTHONPATH={ROOT}/src", f"ASSAY_RESULTS={cluster.state}/home/results"]
-    words = ("env", "-C", str(checkout), *variables, "RFM_COLORIZE=n", *words)
+    variables = [f"PYTHONPATH={ROOT}/src", f"ASSAY_RESULTS={cluster.state}/home/{results}"]
+    words = ("env", "-C", str(folder), *variables, "RFM_COLORIZE=n", *words)
     return cluster("run", "login", "--", *words, check=False)
 
 
@@ -110,7 +113,96 @@ def test_it_runs_smoke_without_an_edit(cluster, checkout, site):
         *(str(REFRAME), "-C", f"{folder}/reframe.py", "-c", "reframe"),
         *("-R", "-r", "--mode", "smoke", *UNJUDGED),
     )
-    (report,) = (cluster.state / "home/results/reports").glob("run-report-*.json")
+    ran, failed = ended(cluster.state / "home/results")
+    assert failed == {}, done.stdout[-4000:]
+    assert ran >= RAN
+
+
+#: What a site has that runs ReFrame: no word of Assay, and a logger of its own. The variables are
+#: those of a module: the nodes share cores, so waiting ranks yield, and none is bound.
+THEIRS = {
+    "systems": [
+        {
+            "name": "hydra",
+            "hostnames": ["login"],
+            "partitions": [
+                {"name": "login", "scheduler": "local", "launcher": "local", "environs": ["gnu"]},
+                {
+                    "name": "batch",
+                    "scheduler": "squeue",
+                    "launcher": "srun",
+                    "access": ["--partition=batch", "--licenses=host:1"],
+                    "environs": ["gnu", "openmpi"],
+                },
+            ],
+        }
+    ],
+    "environments": [
+        {"name": "gnu", "cc": "gcc"},
+        {
+            "name": "openmpi",
+            "env_vars": [
+                ["SLURM_MPI_TYPE", "pmix"],
+                ["OMPI_MCA_mpi_yield_when_idle", "1"],
+                ["OMPI_MCA_hwloc_base_binding_policy", "none"],
+            ],
+        },
+    ],
+    "logging": [{"handlers_perflog": [{"type": "filelog", "prefix": "%(check_system)s"}]}],
+}
+
+#: What a person writes, each in place of the line that the command wrote: beginning -> line.
+BY_HAND = {
+    "  #? link-batch:": "  link-batch: {of: batch, features: [inter-node, ethernet, tcp], "
+    "extras: {network_device: eth0, nodes: 4, cores_per_node: 1}}",
+    "  openmpi:": "  openmpi: {features: [mpi, ucx, ucx-perftest], "
+    'extras: {ucx_version: "VERSION"}}',
+}
+
+
+def test_a_site_that_has_reframe_goes_from_nothing_to_an_accepted_run(cluster):
+    folder = cluster.state / "home/theirs"
+    cluster("run", "login", "--", "mkdir", str(folder))
+    (folder / "settings.py").write_text(f"site_configuration = {THEIRS!r}\n")
+    assay = (sys.executable, "-m", "assay")
+    config = ("-C", "assay_settings.py")
+    done = on_login(cluster, folder, *assay, "site", "new", "hydra", "--from", "settings.py")
+    assert done.returncode == 0, done.stderr
+    version = detect.version("ucx_version")
+    lines = (folder / "assay.yaml").read_text().splitlines()
+    for beginning, line in BY_HAND.items():
+        (where,) = (n for n, old in enumerate(lines) if old.startswith(beginning))
+        lines[where] = line.replace("VERSION", version)
+    (folder / "assay.yaml").write_text("\n".join(lines) + "\n")
+    done = on_login(cluster, folder, *assay, "check", *config)
+    assert done.returncode == 0, done.stderr
+    assert ": add " not in done.stdout
+    assert on_login(cluster, folder, *assay, "expect", *config).returncode == 0
+
+    path = f"{cluster.without_kernel_log()}:{Model(cluster).path()}"
+    done = on_login(
+        cluster,
+        *(folder, "env", f"PATH={path}", str(REFRAME), *config, "--system=hydra"),
+        *("-c", str(ROOT / "reframe"), "-R", "-r", "--mode", "smoke"),
+        results="theirs/results",
+    )
+    ran, failed = ended(folder / "results")
+    assert failed == {}, done.stdout[-4000:]
+    assert ran >= {
+        ("Census", "link-batch"),
+        ("Tournament", "link-batch"),
+        ("UcxPerftest", "node-batch"),
+    }
+    assert [where for test, where in ran if test == "NodeHealth"] == ["node-batch"]
+    if done.returncode:  # a loaded host hid evidence
+        assert "INCONCLUSIVE" in done.stdout or "were sent again" in done.stdout, done.stdout[
+            -4000:
+        ]
+
+
+def ended(results):
+    """Tests that ran, each with its partition; and why others failed, by case."""
+    (report,) = (results / "reports").glob("run-report-*.json")
     last = {
         (case["display_name"].split()[0], case["partition"], case["unique_name"]): case
         for part in json.loads(report.read_text())["runs"]  # a launch again has a part of its own
@@ -122,8 +214,7 @@ def test_it_runs_smoke_without_an_edit(cluster, checkout, site):
         for key, case in last.items()
         if case["result"] not in ("pass", "skip") and not only_loaded(case)
     }
-    assert failed == {}, done.stdout[-4000:]
-    assert ran >= RAN
+    return ran, failed
 
 
 def only_loaded(case):

@@ -119,8 +119,6 @@ class Judge:
     def _of(self, case: Case) -> list[Case]:
         return self._attempts[case.unique_name, case.where]
 
-    # --- values -----------------------------------------------------------------------------------
-
     def _value(self, attempts: Sequence[Case], name: str, entry: Mapping[str, Any]) -> None:
         """Computes a metric again.
 
@@ -177,8 +175,6 @@ class Judge:
         if key not in self._readings:
             self._readings[key] = _read(attempt)
         return self._readings[key]
-
-    # --- verdicts ---------------------------------------------------------------------------------
 
     def _verdict(self, case: Case, name: str, entry: Mapping[str, Any]) -> Iterator[str]:
         """What speaks against the verdict of a metric."""

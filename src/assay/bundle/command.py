@@ -14,17 +14,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assay import __version__, files
-from assay.bundle import compare, contents, signature
+from assay import __version__, files, metrics
+from assay.bundle import contents, signature
 from assay.bundle.again import OUTPUTS
 from assay.bundle.contents import STATEMENT
 from assay.exits import Exit
-from assay.judge import ReferencesError
+from assay.judge import Reference, ReferencesError, Verdict, judge
+from assay.quantities import number
 from assay.store import bundle, session
 from assay.store.bundle import BundleError, Refused
 from assay.store.cases import Session
 
 UNSIGNED = "UNSIGNED: nobody vouches for it, and anybody could have written it"
+
+#: Least share of an earlier performance that is accepted.
+SHARE = 0.9
 
 #: What reading a session may raise if somebody changed its files.
 _NO_SESSION = (
@@ -72,6 +76,8 @@ def _packed(
 
     :raises BundleError, ReferencesError: a file cannot be used.
     """
+    from assay.show import figure, figures, page, validation  # noqa: PLC0415
+
     own: dict[str, Any] = {"schema": contents.SCHEMA, "assay": __version__}
     own["written"] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     own["signer"] = signature.fingerprint(key) if key else None
@@ -81,24 +87,20 @@ def _packed(
         root = Path(scratch).resolve()
         bundle.unpack(members, root)
         try:
-            opened = contents.opened(root, contents.name_of(run), site_name)
+            copy, follows, found = contents.opened(root, contents.name_of(run), site_name)
         except Refused as refused:
             raise BundleError("; ".join(refused.args)) from None
         except _NO_SESSION as error:
             raise BundleError(f"{run.file}: is not that of a session: {error!r:.200}") from None
-        said = {**own, **opened.statement}
-        members[contents.PAGE] = _page(opened.session, root / contents.PAGE).encode()
+        said = {**own, **follows}
+        # The page of the report, with links to the files of the bundle.
+        sections = figures.sections(copy.cases)
+        absent = validation.absent(copy.cases, figure.of(sections))
+        text = page.render(copy, sections, absent, root / contents.PAGE)
+        members[contents.PAGE] = text.encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
-    wrong = [*opened.contradictions, *_otherwise(run, opened.session)]
+    wrong = [*found, *_otherwise(run, copy)]
     return said, wrong, bundle.pack(members, partial(signature.sign, key) if key else None)
-
-
-def _page(run: Session, beside: Path) -> str:
-    """The page of the report, with links to the files of the bundle."""
-    from assay.show import figure, figures, page, validation  # noqa: PLC0415
-
-    sections = figures.sections(run.cases)
-    return page.render(run, sections, validation.absent(run.cases, figure.of(sections)), beside)
 
 
 def _otherwise(here: Session, there: Session) -> Iterator[str]:
@@ -128,7 +130,7 @@ def verify(args: argparse.Namespace) -> int:
             print(*_of_again(said[path]), sep="\n")
             print(f"{path}: the same verdict follows: {said[path]['verdict']}")
         if args.against:
-            refused = _compared(said[args.file], said[args.against], args.against) or refused
+            refused = _lower(said[args.file], said[args.against], args.against) or refused
     except BundleError as error:
         print(f"assay verify: {error}", file=sys.stderr)
         return Exit.UNKNOWN
@@ -150,11 +152,11 @@ def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, 
         root = Path(scratch).resolve()
         bundle.unpack(packed.members, root)
         try:
-            opened = contents.opened(root, said["file"], said["site"])
-            if opened.contradictions:
-                raise Refused(*opened.contradictions)
+            _, follows, found = contents.opened(root, said["file"], said["site"])
+            if found:
+                raise Refused(*found)
             own = {key: said.get(key) for key in contents.OWN}
-            follows = json.loads(json.dumps({**own, **opened.statement}))
+            follows = json.loads(json.dumps({**own, **follows}))
         except _NO_SESSION as error:
             raise Refused(f"its files are not those of a session: {error!r:.200}") from None
     if wrong := [*_differences(said, follows, STATEMENT)]:
@@ -229,23 +231,66 @@ def _of_again(said: Mapping[str, Any]) -> list[str]:
         metric["judged_from"] for case in said["cases"] for metric in case["metrics"].values()
     )
     return [
-        f"metrics: {number} "
+        f"metrics: {times} "
         + ("follow from the outputs" if how == OUTPUTS else f"rest on the record: {how}")
-        for how, number in sorted(count.items())
+        for how, times in sorted(count.items())
     ] or ["metrics: none was measured"]
 
 
-def _compared(new: Mapping[str, Any], old: Mapping[str, Any], name: Path) -> bool:
+def compared(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[int, list[str], list[str]]:
+    """Compares the statements of two acceptances: what the machine still reaches.
+
+    Every metric that the earlier acceptance judged must reach :data:`SHARE` of its earlier value.
+    The launches are judged by :func:`assay.judge.judge`, as by any other reference.
+
+    :returns: number of metrics that were compared; those that do not reach the share, or that
+        nobody measured again, one line each; the same of metrics that were recorded and not judged.
+    """
+    there = dict(_metrics(new))
+    red: list[str] = []
+    noted: list[str] = []
+    count = 0
+    for key, before in _metrics(old):
+        if before["value"] is None or metrics.fault(before["unit"]) == "both":
+            continue
+        judged = before["verdict"] != Verdict.RECORDED.value
+        now = there.get(key)
+        name, where, metric = key
+        line = f"{metric} of {name} @{where}"
+        if now is None or not now["samples"] or now["unit"] != before["unit"]:
+            if judged:
+                red.append(f"{line}: was not measured again")
+            continue
+        count += 1
+        longer = metrics.lower_is_better(before["unit"])
+        low, high = (None, 1 / SHARE - 1) if longer else (SHARE - 1, None)
+        earlier = Reference(before["value"], before["unit"], low, high, "the earlier acceptance")
+        follows = judge(now["samples"], earlier)
+        if follows.verdict is not Verdict.PASS:
+            a, b = (before, now) if longer else (now, before)
+            reached = a["value"] / b["value"] if b["value"] else 0.0
+            (red if judged else noted).append(
+                f"{line}: {reached:.1%} of {number(before['value'], 6)} {before['unit']}: "
+                f"{follows.why}"
+            )
+    return count, red, noted
+
+
+def _metrics(said: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], Mapping[str, Any]]]:
+    for case in said["cases"]:
+        for name, metric in case["metrics"].items():
+            yield (case["name"], case["where"], name), metric
+
+
+def _lower(new: Mapping[str, Any], old: Mapping[str, Any], name: Path) -> bool:
     """Prints the comparison with an earlier acceptance; whether it is red."""
-    found = compare.compare(new, old)
-    for line in found.noted:
-        print(f"not judged: {line}")
-    for line in found.red:
-        print(f"lower than before: {line}")
+    count, red, noted = compared(new, old)
+    print(*(f"not judged: {line}\n" for line in noted), sep="", end="")
+    print(*(f"lower than before: {line}\n" for line in red), sep="", end="")
     print(
-        f"{found.compared} metrics compared with {name} of {old['start']}: "
-        f"{len(found.red)} do not reach {compare.SHARE:.0%} of it"
+        f"{count} metrics compared with {name} of {old['start']}: "
+        f"{len(red)} do not reach {SHARE:.0%} of it"
     )
-    if not found.compared:
+    if not count:
         print("nothing was compared: the two sessions have no rate or time in common")
-    return bool(found.red) or not found.compared
+    return bool(red) or not count

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +30,13 @@ SCHEMA = 2
 OWN = ("schema", "assay", "written", "signer")
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A session that was judged again.
-
-    :ivar statement: without the keys of :data:`OWN`.
-    :ivar contradictions: what does not follow, one line each; they begin with the case or the file.
-    """
-
-    session: Session
-    statement: Mapping[str, Any]
-    contradictions: tuple[str, ...]
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
 def site_of(run: Session, folder: Path) -> Path:
     """The folder of the site that a session ran on.
 
     :param folder: holds all sites.
     :raises BundleError: it is not there.
     """
-    named = str(_plan(run.file).promise.get("file") or "")
+    named = str(run.plan.promise.get("file") or "")
     name = Path(named).parent.name if named else "".join(run.systems[:1])
     site = folder / name
     if not name or not (site / "references.yaml").is_file():
@@ -70,8 +53,12 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
     :raises BundleError: a file cannot be read, or lies elsewhere.
     :raises ReferencesError: the references of the site are not valid.
     """
-    results, top = _results(run.file), site.resolve().parent.parent
-    found = {_named(RESULTS, path, results): path for path in _of_session(run)}
+    results, top = run.file.resolve().parents[1], site.resolve().parents[1]
+    logs = [path / run_folder.LOG for path in (run.folder, results)]
+    own = [run.file, run.folder / run_folder.PLAN, *[log for log in logs if log.is_file()][:1]]
+    outputs = [path for case in run.attempts for path in case.outputs]
+    there = (*(path for path in own if path.is_file()), *outputs)
+    found = {_named(RESULTS, path, results): path for path in there}
     for path in References.load(site / "references.yaml").files:
         found[_named(SITE, path, top)] = path
     if (path := site / promise.FILE).is_file():
@@ -85,40 +72,9 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
     return members
 
 
-def _of_session(run: Session) -> Iterator[Path]:
-    """The run report, the plan, the log, and the outputs and records of all attempts."""
-    folder = _folder(run.file)
-    logs = (folder / run_folder.LOG, _results(run.file) / run_folder.LOG)
-    for path in (run.file, folder / run_folder.PLAN, *[p for p in logs if p.is_file()][:1]):
-        if path.is_file():
-            yield path
-    for case in run.attempts:
-        yield from case.outputs
-
-
 def name_of(run: Session) -> str:
     """The name that the run report of a session, or its folder, has in a bundle."""
-    return _named(RESULTS, run.file, _results(run.file))
-
-
-def _results(file: Path) -> Path:
-    return file.resolve().parent.parent
-
-
-def _folder(file: Path) -> Path:
-    """The folder of a session, from its run report; of a session without one, it is `file`."""
-    if file.is_dir():
-        return file.resolve()
-    try:
-        info = json.loads(file.read_text(encoding="utf-8"))["session_info"]
-        name = Path(str(info["prefix_output"])).name
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        name = ""
-    return _results(file) / "output" / name
-
-
-def _plan(file: Path) -> run_folder.Plan:
-    return run_folder.read_plan(_folder(file)) or run_folder.NO_PLAN
+    return _named(RESULTS, run.file, run.file.resolve().parents[1])
 
 
 def _named(kind: str, path: Path, top: Path) -> str:
@@ -130,15 +86,14 @@ def _named(kind: str, path: Path, top: Path) -> str:
     return f"{kind}/{Path(inside).as_posix()}"
 
 
-# --- what follows ---------------------------------------------------------------------------------
-
-
-def opened(root: Path, file: str, site: str) -> Opened:
+def opened(root: Path, file: str, site: str) -> tuple[Session, dict[str, Any], list[str]]:
     """Loads a session from the files of a bundle, and judges it again.
 
     :param root: the folder that the files were unpacked to.
     :param file: the run report, or the folder of the session, below `root`.
     :param site: the folder of the site below `root`.
+    :returns: the session; its statement, without the keys of :data:`OWN`; what does not follow, one
+        line each, which begins with the case or the file.
     :raises Refused: a file is not what it claims to be.
     """
     top = root.resolve()
@@ -147,43 +102,37 @@ def opened(root: Path, file: str, site: str) -> Opened:
             raise Refused(f"{STATEMENT}: {named} is not in the bundle")
     path = root / site / "references.yaml"
     try:
-        _refuse_includes(path, top)
+        document = files.read_yaml(path, ReferencesError)
+        included = document.get("include") if isinstance(document, dict) else None
+        for name in included if isinstance(included, list) else ():
+            if not (path.parent / str(name)).resolve().is_relative_to(top):
+                raise Refused(f"{path.name}: includes {name}, which is not in the bundle")
         run = session.load(root / file, sealed=True)
         judge = Judge(run, References.load(path))
     except (session.ReportError, ReferencesError) as error:
         raise Refused(str(error).replace(f"{root}/", "")) from None
-    plan = _plan(root / file)
     found = [
         f"{one.case.title} @{one.case.where}: {line}"
         for one in judge.cases
         for line in one.contradictions
     ]
-    found += _counted(run.file, plan)
-    found += _kept(plan, root / site / promise.FILE)
+    found += _counted(run)
+    found += _kept(run.plan, root / site / promise.FILE)
     found = [line.replace(f"{root}/", "") for line in found]
-    said = {"file": file, "site": site, **_statement(run, plan, judge.cases)}
-    return Opened(run, said, tuple(found))
+    said = {"file": file, "site": site, **_statement(run, judge.cases)}
+    return run, said, found
 
 
-def _refuse_includes(references: Path, top: Path) -> None:
-    """Refuses references that include a file from outside of the bundle."""
-    document = files.read_yaml(references, ReferencesError)
-    included = document.get("include") if isinstance(document, dict) else None
-    for name in included if isinstance(included, list) else ():
-        if not (references.parent / str(name)).resolve().is_relative_to(top):
-            raise Refused(f"{references.name}: includes {name}, which is not in the bundle")
-
-
-def _counted(report: Path, plan: run_folder.Plan) -> Iterator[str]:
+def _counted(run: Session) -> Iterator[str]:
     """Whether run report and plan list as many cases as they say."""
-    if (there := plan.promise.get("there", 0)) > len(plan.cases):
-        yield f"{run_folder.PLAN}: says {there} promised cases, and lists {len(plan.cases)}"
-    if report.is_file():
-        raw = json.loads(report.read_text(encoding="utf-8"))
+    if (there := run.plan.promise.get("there", 0)) > len(run.plan.cases):
+        yield f"{run_folder.PLAN}: says {there} promised cases, and lists {len(run.plan.cases)}"
+    if run.file.is_file():
+        raw = json.loads(run.file.read_text(encoding="utf-8"))
         said = raw["session_info"].get("num_cases")
         listed = len((raw["runs"] or [{"testcases": []}])[0]["testcases"])
         if said != listed:
-            yield f"{report.name}: says {said} cases, and lists {listed}"
+            yield f"{run.file.name}: says {said} cases, and lists {listed}"
 
 
 def _kept(plan: run_folder.Plan, file: Path) -> Iterator[str]:
@@ -203,7 +152,7 @@ def _kept(plan: run_folder.Plan, file: Path) -> Iterator[str]:
             yield f"{run_folder.PLAN}: {key} is not that of {file.name}"
 
 
-def _statement(run: Session, plan: run_folder.Plan, again: Iterable[Again]) -> dict[str, Any]:
+def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
     outcome = summary.outcome(run)
     suites: list[Mapping[str, Any]] = []
     for case in run.cases:
@@ -211,7 +160,7 @@ def _statement(run: Session, plan: run_folder.Plan, again: Iterable[Again]) -> d
         if suite and suite not in suites:
             suites.append(suite)
     word = outcome.word
-    doubts = [*_provisional(suites, plan)] if word == "PASS" else []
+    doubts = [*_provisional(suites, run.plan)] if word == "PASS" else []
     by_record = {id(one.case.record): one for one in again}
     return {
         "verdict": "PROVISIONAL" if doubts else word,

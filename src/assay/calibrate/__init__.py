@@ -4,10 +4,7 @@ from __future__ import annotations
 
 
 class CalibrationError(Exception):
-    """Why nothing is written.
-
-    :ivar lines: one line for each cause, with its remedy.
-    """
+    """Why nothing is written: one line for each cause, with its remedy."""
 
     def __init__(self, *lines: str) -> None:
         super().__init__("; ".join(lines))

@@ -25,10 +25,7 @@ LEAST_OF_PEAK = 0.7
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of metrics; ``site-config/tolerances.yaml`` explains the numbers.
-
-    :ivar fault: the side of a fault, see :data:`assay.metrics.FAULT`.
-    """
+    """A kind of metrics with the side of a fault; see ``site-config/tolerances.yaml``."""
 
     name: str
     fault: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,10 +43,9 @@ class Change:
     def worse(self) -> str:
         """Why the reference would judge less strictly than before; empty if it would not.
 
-        The value is worse if the 95 % intervals of both medians do not overlap, and the new one is
-        on the bad side. A bound is looser if it accepts values that the old bound refused, by more
-        than the floor of the instrument. Bounds come from the extremes of small samples and never
-        agree exactly.
+        The value is worse if its 95 % interval lies beyond the old one on the bad side. A bound is
+        looser if it accepts what the old one refused, by more than the floor of the instrument:
+        bounds come from the extremes of small samples and never agree exactly.
         """
         if self.old is None:
             return ""
@@ -55,8 +55,7 @@ class Change:
         before, after = (spec.get("interval") or [spec["value"]] * 2 for spec in specs)
         for side in self.kind.sides():
             sign = 1 if side == "lower" else -1
-            apart = after[1] < before[0] if side == "lower" else after[0] > before[1]
-            if apart:
+            if after[1] < before[0] if side == "lower" else after[0] > before[1]:
                 return f"the median is worse: {_change(self.old['value'], self.new['value'])}"
             old, new = (_bound(spec, side) for spec in specs)
             if old is not None and (new is None or sign * (old - new) > self.kind.least * old):
@@ -77,12 +76,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The result of a calibration.
-
-    :ivar entries: all entries of the new file.
-    :ivar changes: every metric that is new, measured anew, or gone.
-    :ivar left: how many metrics ``references.yaml`` decides, by the reason.
-    """
+    """The new entries, what changed, and how many metrics are decided by hand, by the reason."""
 
     entries: Sequence[Mapping[str, Any]]
     changes: Sequence[Change]
@@ -107,7 +101,7 @@ def compare(
     before = {_key(entry["for"]): entry for entry in references.calibrated}
     after = dict(before)
     changes: list[Change] = []
-    left: dict[str, int] = {}
+    left: Counter[str] = Counter()
     faults = _implausible(samples)
     unproven = _unproven(samples, before, references)
     if without_peak is None:
@@ -119,10 +113,9 @@ def compare(
         decided = set()
         for name, values in sample.metrics.items():
             unit = sample.units[name]
-            why = _by_hand(references, sample.case, name, unit)
-            if why:
+            if why := _by_hand(references, sample.case, name, unit):
                 decided.add(name)
-                left[why] = left.get(why, 0) + 1
+                left[why] += 1
                 continue
             try:
                 new[name] = bounded(values, unit, kind_of(unit, tolerances))
@@ -131,12 +124,10 @@ def compare(
                     f"{describe(sample.case)}: {name}: {error}; give it a reference by hand or a "
                     f"`recorded` rule in {references.path}"
                 )
-        mine = [
-            Change(sample.case, name, kind_of((new.get(name) or old[name])["unit"], tolerances),
-                   old.get(name), new.get(name))
-            for name in dict.fromkeys([*old, *new])
-            if name not in decided
-        ]  # fmt: skip
+        mine = []
+        for name in dict.fromkeys(name for name in (*old, *new) if name not in decided):
+            kind = kind_of((new.get(name) or old[name])["unit"], tolerances)
+            mine.append(Change(sample.case, name, kind, old.get(name), new.get(name)))
         changes += mine
         worse = [change for change in mine if change.worse]
         if reason is None:
@@ -164,10 +155,10 @@ def compare(
 def _implausible(samples: Sequence[Sample]) -> list[str]:
     """The curves that no healthy machine shows, over all launches of a case."""
     faults = []
-    for sample in samples:
+    for sample in (sample for sample in samples if sample.curves):
         as_what = sample.pattern, sample.once
         found = [curves.ratios(rows, *as_what) for rows in sample.curves]
-        judgement = judge_ratios(found, curves.best(sample.curves, *as_what) if found else {})
+        judgement = judge_ratios(found, curves.best(sample.curves, *as_what))
         if judgement.verdict is not Verdict.PASS:
             faults.append(f"{describe(sample.case)}: {judgement.why}")
     return faults
@@ -181,18 +172,16 @@ def _unproven(
     A cluster that was built wrong from the start would become its own reference.
     """
     known = {dict(key)["partition"] for key in before}
-    best: dict[str, tuple[float, str]] = {}
+    best: dict[str, tuple[float, str]] = {
+        sample.case["partition"]: (0.0, "")
+        for sample in samples
+        for name, unit in sample.units.items()
+        if metrics.fault(unit) != "both" and not _by_hand(references, sample.case, name, unit)
+    }
     for sample in samples:
         partition = sample.case["partition"]
-        for name, unit in sample.units.items():
-            by_hand = _by_hand(references, sample.case, name, unit)
-            if not by_hand and metrics.fault(unit) != "both":
-                best.setdefault(partition, (0.0, ""))
-    for sample in samples:
-        for name, shares in sample.shares.items():
-            partition, share = sample.case["partition"], statistics.median(shares)
-            if partition in best:
-                best[partition] = max(best[partition], (share, name))
+        for name, shares in sample.shares.items() if partition in best else ():
+            best[partition] = max(best[partition], (statistics.median(shares), name))
     return {
         partition: f"{partition}: the first calibration of a partition must reach "
         f"{LEAST_OF_PEAK:.0%} of a peak of its hardware, "

@@ -17,21 +17,24 @@ from assay import files, metrics, sites
 from assay.calibrate import CalibrationError, changes, launches
 from assay.exits import Exit
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
+from assay.sites import listing
 from assay.store import run_folder, session
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs ``assay calibrate``; returns the exit code."""
-    site = args.folder / args.site
-    wrong = _usage(args, site)
+    file = args.config or args.folder / args.site / "reframe.py"
+    site = file.parent
+    wrong = _usage(args, file)
     if wrong:
         print(f"assay calibrate: {wrong}", file=sys.stderr)
         return Exit.USAGE
     try:
+        name = args.site or listing.load(file)[0]["systems"][0]["name"]
         references = References.load(site / "references.yaml")
         tolerances = metrics.tolerances(site, CalibrationError)
-        reports = args.reports or [_measure(site, args)]
-        sample = launches.samples(map(session.load, reports), args.site)
+        reports = args.reports or [_measure(file, args)]
+        sample = launches.samples(map(session.load, reports), name)
         found = changes.compare(sample, references, tolerances, args.reason, args.without_peak)
         for change in found.changes:
             print(change)
@@ -49,13 +52,12 @@ def run(args: argparse.Namespace) -> int:
     return Exit.PASS
 
 
-def _usage(args: argparse.Namespace, site: Path) -> str:
+def _usage(args: argparse.Namespace, file: Path) -> str:
     """What is wrong with the arguments; empty if nothing is."""
-    if not (site / "reframe.py").is_file():
-        known = ", ".join(sorted(p.parent.name for p in args.folder.glob("*/reframe.py"))) or "none"
-        return (
-            f"unknown site {args.site!r}: {site / 'reframe.py'} does not exist; known are {known}"
-        )
+    if not file.is_file():
+        known = ", ".join(path.parent.name for path in listing.find(args.folder)) or "none"
+        which = f"unknown site {args.site!r}: " if args.site else ""
+        return f"{which}{file} does not exist; known are {known}"
     if not args.reports and args.launches < LAUNCHES_FOR_95_PERCENT:
         return f"--launches {args.launches}: at least {LAUNCHES_FOR_95_PERCENT}"
     for option, text in (("--reason", args.reason), ("--without-peak", args.without_peak)):
@@ -66,22 +68,22 @@ def _usage(args: argparse.Namespace, site: Path) -> str:
     return ""
 
 
-def _measure(site: Path, args: argparse.Namespace) -> Path:
+def _measure(file: Path, args: argparse.Namespace) -> Path:
     """Runs ReFrame, which shows its progress; returns the run report.
 
-    ReFrame repeats whole sessions, not single cases. The launches of a case are then spread over
-    the whole time. Tests that depend on other tests also keep them, while ``--repeat`` loses them.
+    ReFrame repeats whole sessions: the launches of a case are spread over the whole time, and tests
+    that depend on others keep them, which ``--repeat`` loses.
 
     :raises CalibrationError: ReFrame does not exist, or wrote no report.
     """
     reframe = Path(sys.executable).with_name("reframe")
-    results = sites.results_directory(site / "reframe.py")
+    results = sites.results_directory(file)
     # Another run may write to the same results. The folder of its session identifies our run.
     folder = results / "output" / f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
     command: Sequence[str] = [
         str(reframe),
-        *("-C", str(site / "reframe.py")),
-        *("-c", "reframe", "-R", "-r"),
+        *("-C", str(file)),
+        *("-c", str(files.SUITE / "reframe") if args.config else "reframe", "-R", "-r"),
         # No --mode: a mode has retries, and ReFrame 4.10 ignores -p together with a mode.
         *("-S", f"profile={args.profile}", "-S", "purpose=calibration"),
         *(["--tag=smoke"] if args.profile == "smoke" else []),

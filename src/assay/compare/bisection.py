@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +39,7 @@ LEAST = 2
 #: from so long after the start of the last one [s].
 SETTLE = 0.5
 
-#: The others send in one launch, so many times as long as usual: all launches of the latency are to
-#: be within it.
+#: The others send in one launch so many times as long: those of the latency are within it.
 LONGER = 2
 
 #: Fewest launches of a latency within the time in which all others sent.
@@ -48,6 +48,8 @@ LAUNCHES = 3
 #: The tests of ucx_perftest under load.
 PROBE, SENDER = "tag_lat", "tag_bw"
 
+#: The source of a rate that the site states for all paths.
+TRUNK = "the trunk, as the site states it"
 
 #: By how much the rate of all pairs may be above that of what they share, as a part of it.
 ABOVE = 0.05
@@ -58,10 +60,7 @@ FILLS = 0.9
 
 @dataclass(frozen=True)
 class Round:
-    """Pairs of nodes that are measured at the same time.
-
-    :ivar where: what the pairs have between them.
-    """
+    """Pairs of nodes that are measured at the same time; `where` says what is between them."""
 
     where: str
     pairs: tuple[tuple[str, str], ...]
@@ -79,18 +78,15 @@ class Measured:
     def together(self) -> float:
         """What all pairs moved per second until the last one was done [MB/s].
 
-        All pairs move the same number of bytes. The sum of their rates would be too large: if they
-        share the link unequally, the last pair has the link for itself at the end.
+        The sum of their rates would be too large: the last pair has a shared link for itself.
         """
         return len(self.rates) * min(self.rates)
 
     def moved(self, alone: float, shared: float) -> float:
-        """What all pairs moved, to compare it with what they share [MB/s].
+        """What all pairs moved [MB/s], to compare it with what they can move together, `shared`.
 
-        :param alone: what one pair moves alone. If it fills neither what they share nor what all of
-            them moved, the last pair leaves a part of the way idle at the end, and the sum of the
-            rates is closer to the truth.
-        :param shared: what all pairs can move together.
+        If a pair `alone` fills neither that nor what all of them moved, the last pair leaves a part
+        of the way idle at the end, and the sum of the rates is closer to the truth.
         """
         fills = alone >= FILLS * min(shared, self.together)
         return self.together if fills else sum(self.rates)
@@ -185,12 +181,10 @@ class Found:
 
     def limits(self, stated: Stated) -> list[tuple[float, str]]:
         """What the site states of this way [MB/s], each with its source; the least first."""
-        known = []
+        known = [] if stated.trunk is None else [(stated.trunk, TRUNK)]
         if stated.link is not None:
             count = len(self.sides.pairs)
             known.append((count * stated.link, f"{count} links of {number(stated.link)} MB/s"))
-        if stated.trunk is not None:
-            known.append((stated.trunk, "the trunk, as the site states it"))
         return sorted(known)
 
     def theoretical(self, stated: Stated) -> tuple[float, str]:
@@ -213,18 +207,13 @@ def sides(fabric: Fabric, nodes: Sequence[str]) -> list[Sides]:
     """
     if lacking := fabric.lacking(nodes):
         raise ValueError(f"the topology has no switch for {', '.join(lacking)}")
-    there = {
-        fabric.leaf(nodes[places[0]]): [nodes[place] for place in places]
-        for places in fabric.leaves(nodes)
-        if len(places) >= LEAST
-    }
+    every = ([nodes[place] for place in places] for places in fabric.leaves(nodes))
+    there = {fabric.leaf(on[0]): on for on in every if len(on) >= LEAST}
     if len(there) < 2:
         raise ValueError(few(there))
-    names = [*there, *([next(iter(there))] if len(there) > 2 else [])]
-    return [
-        Sides((one, other), tuple(zip(there[one], there[other])))
-        for one, other in zip(names, names[1:])
-    ]
+    names = [*there]
+    ring = zip(names, [*names[1:], *names[:1]] if len(names) > 2 else names[1:])
+    return [Sides(ends, tuple(zip(*(there[end] for end in ends)))) for ends in ring]
 
 
 def few(enough: Collection[str]) -> str:
@@ -240,10 +229,7 @@ def possible(fabric: Fabric) -> list[str]:
 
 
 def nodes_needed(fabric: Fabric) -> int:
-    """How many nodes a job needs, so that two switches have enough of them whichever it gets.
-
-    A scheduler may fill the largest switch first, and take one node of each other switch then.
-    """
+    """Nodes that a job needs: it may get the whole largest switch, and one of each other switch."""
     counts = [len(nodes) for nodes in fabric.said()["switches"].values() if nodes]
     return min(max(counts) + len(counts), sum(counts))
 
@@ -251,10 +237,8 @@ def nodes_needed(fabric: Fabric) -> int:
 def found(
     chosen: Sequence[Sides], entries: Sequence[Mapping[str, Any]], pairs: Sequence[Pair]
 ) -> list[Found]:
-    """What each two switches showed.
+    """What each two switches showed; `entries` of the log and `pairs` are the same, in one order.
 
-    :param entries: those of :mod:`assay.node.pairs` for the pairs, in their order.
-    :param pairs: the same pairs, with their values.
     :raises ValueError: as :func:`in_rounds`.
     """
     played = [one.rounds() for one in chosen]
@@ -262,23 +246,23 @@ def found(
     left = iter(entries)
     made = []
     for one, rounds in zip(chosen, played):
-        shown = [(what, next(seen), [next(left) for _ in round_.pairs]) for what, round_ in rounds]
-        looks = tuple(rates for what, rates, _ in shown if what == ALL)
-        loaded = tuple(under_load(said) for what, _, said in shown if what == LOADED)
-        single = [(rates.rates, said) for what, rates, said in shown if what == ALONE]
-        alone = tuple(rate for rates, _ in single for rate in rates)
-        (_, (first,)), *_ = single
-        latency = statistics.median(_latencies(first["runs"]))
-        made.append(Found(one, alone, looks, latency, loaded))
+        shown: dict[str, list[tuple[Measured, list[Mapping[str, Any]]]]] = defaultdict(list)
+        for what, round_ in rounds:
+            shown[what].append((next(seen), [next(left) for _ in round_.pairs]))
+        alone = tuple(rate for rates, _ in shown[ALONE] for rate in rates.rates)
+        looks = tuple(rates for rates, _ in shown[ALL])
+        latency = statistics.median(_latencies(shown[ALONE][0][1][0]["runs"]))
+        made.append(
+            Found(one, alone, looks, latency, tuple(under_load(s) for _, s in shown[LOADED]))
+        )
     return made
 
 
 def under_load(entries: Sequence[Mapping[str, Any]]) -> float | None:
     """The latency of the first pair while all others sent [us]; None if that was too short."""
     probe, *others = entries
-    sent = [run for entry in others for run in entry["runs"]]
-    first = max(run["began"] for run in sent) + SETTLE
-    last = min(run["ended"] for run in sent)
+    sent = [(run["began"], run["ended"]) for entry in others for run in entry["runs"]]
+    first, last = max(sent)[0] + SETTLE, min(ended for _, ended in sent)
     within = [run for run in probe["runs"] if first <= run["began"] and run["ended"] <= last]
     return statistics.median(_latencies(within)) if len(within) >= LAUNCHES else None
 
@@ -303,12 +287,11 @@ def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
                 )
                 break
         # A pair alone is in nobody's way, and shows best what took another one.
-        one_way = [(stated.link, "a link"), (stated.trunk, "the trunk, as the site states it")]
         fastest = max(one.alone)
         lines += [
             f"{one.sides}: one pair alone moved {number(fastest)} MB/s, more than the "
             f"{number(limit)} MB/s of {what}: the bytes took another way"
-            for limit, what in one_way
+            for limit, what in ((stated.link, "a link"), (stated.trunk, TRUNK))
             if limit is not None and fastest > (1 + ABOVE) * limit
         ]
     return lines
@@ -323,17 +306,17 @@ def slow(
     for one in every:
         rate, why = one.theoretical(stated)
         bound, moved = SHARE * rate, one.moved(stated)
-        line = (
-            f"{one.sides}: {len(one.sides.pairs)} pairs moved "
-            f"{number(max(moved))} MB/s together, and should reach {number(bound)} MB/s "
-            f"({100 * SHARE:g} % of {number(rate)} MB/s: {why})"
-        )
+        least, most, needed = map(number, (min(moved), max(moved), bound))
         if max(moved) < bound:
-            accused += list(_explained(line, one, stated, fabric))
+            line = (
+                f"{one.sides}: {len(one.sides.pairs)} pairs moved {most} MB/s together, and should "
+                f"reach {needed} MB/s ({100 * SHARE:g} % of {number(rate)} MB/s: {why})"
+            )
+            accused += _explained(line, one, stated, fabric)
         elif min(moved) < bound:
             undecided.append(
-                f"{one.sides}: {number(min(moved))} MB/s in one look and {number(max(moved))} MB/s "
-                f"in another, {number(bound)} MB/s are needed"
+                f"{one.sides}: {least} MB/s in one look and {most} MB/s in another, {needed} MB/s "
+                "are needed"
             )
     return accused, undecided
 

@@ -43,16 +43,11 @@ NAMED, SHOWN = 4, 60
 
 
 def differences(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The nodes that differ from the majority, one line for each differing value.
-
-    :param nodes: name -> the result of :func:`assay.node.provenance.collect` on this node.
-    """
+    """The nodes that differ from the majority, a line for each value; name -> its provenance."""
     flat = {name: dict(_flat(found)) for name, found in nodes.items()}
     keys = dict.fromkeys(key for values in flat.values() for key in values)
-    problems = []
-    for key in keys:
-        problems += _minority(key, {name: values.get(key) for name, values in flat.items()})
-    return problems + _memory(nodes)
+    by_key = ((key, {name: values.get(key) for name, values in flat.items()}) for key in keys)
+    return [line for key, values in by_key for line in _minority(key, values)] + _memory(nodes)
 
 
 def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]:
@@ -64,16 +59,13 @@ def clocks(ahead: Mapping[str, float], within: Mapping[str, float]) -> list[str]
     if not ahead:
         return []
     middle = statistics.median(ahead.values())
-    return [
-        Against(
-            f"{name}: its clock is {abs(offset - middle):.3g} s "
-            f"{'ahead of' if offset > middle else 'behind'} the median of all",
-            [name],
-            How.DIFFERS,
-        )
-        for name, offset in ahead.items()
-        if abs(offset - middle) - within[name] > CLOCK_TOLERANCE
-    ]
+    lines: list[str] = []
+    for name, offset in ahead.items():
+        if (apart := abs(offset - middle)) - within[name] > CLOCK_TOLERANCE:
+            side = "ahead of" if offset > middle else "behind"
+            line = f"{name}: its clock is {apart:.3g} s {side} the median of all"
+            lines.append(Against(line, [name], How.DIFFERS))
+    return lines
 
 
 def _flat(found: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
@@ -102,20 +94,16 @@ def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
     if most == second or 2 * most <= len(values):
         camps = "; ".join(f"{_names(values, value)}: {_shown(value)}" for value in counts)
         return [f"{key}: nodes disagree, and none is in the majority: {camps}"]
-    return [
-        Against(
-            f"{_names(values, value)}: {key} is {_shown(value, usual)}, "
-            f"{_shown(usual, value)} on {most} others",
-            [name for name, its in values.items() if its == value],
-            How.DIFFERS,
-        )
-        for value in counts
-        if value != usual
-    ]
+    lines: list[str] = []
+    for value in (value for value in counts if value != usual):
+        own, other = _shown(value, usual), _shown(usual, value)
+        line = f"{_names(values, value)}: {key} is {own}, {other} on {most} others"
+        nodes = [name for name, its in values.items() if its == value]
+        lines.append(Against(line, nodes, How.DIFFERS))
+    return lines
 
 
-#: Key in `memory` of the provenance -> its name. The limit comes from the control groups: it is
-#: the memory that a scheduler leaves to a job.
+#: Key in `memory` of the provenance -> its name; the limit is what a scheduler leaves to a job.
 MEMORY = {"MemTotal": "memory", "limit": "memory left to a process"}
 
 
@@ -128,15 +116,10 @@ def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
             problems.append(f"no node reports its {what}")
             continue
         usual = statistics.median(known)
-        problems += [
-            Against(
-                f"{name}: {what} is {size(count or 0)}, {size(usual)} is the median",
-                [name],
-                How.DIFFERS,
-            )
-            for name, count in sizes.items()
-            if abs((count or 0) - usual) > MEMORY_TOLERANCE * usual
-        ]
+        for name, count in sizes.items():
+            if abs((count or 0) - usual) > MEMORY_TOLERANCE * usual:
+                line = f"{name}: {what} is {size(count or 0)}, {size(usual)} is the median"
+                problems.append(Against(line, [name], How.DIFFERS))
     return problems
 
 

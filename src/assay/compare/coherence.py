@@ -117,11 +117,7 @@ def places(log: CoordinatorLog) -> dict[str, Mapping[str, Any]]:
 
 
 def misplaced(found: Mapping[str, Mapping[str, Any]], stated: str | None) -> Iterator[str]:
-    """Nodes that are not nodes of their own, or whose directory is another mount, one line each.
-
-    :param found: as :func:`places` returns it.
-    :param stated: type of the file system that the site states, if it does.
-    """
+    """Nodes that are none of their own, or whose directory is on another file system or mount."""
     for one, other in itertools.combinations(found, 2):
         if found[one]["boot"] is None or found[one]["boot"] == found[other]["boot"]:
             yield (

@@ -104,8 +104,7 @@ def _ratio(values: Sequence[float]) -> float:
 def drift(found: Sequence[Turn]) -> dict[str, Any]:
     """Quantity -> the worst value with its core and turn, and the drift; empty for a short run.
 
-    ``all`` is the drift of the median of all cores, in the direction of the quantity: below 1 a
-    rate fell, and a time became shorter.
+    ``all`` is the drift of the median of all cores: below 1 a rate fell, a time became shorter.
     """
     said: dict[str, Any] = {}
     for quantity, (unit, fault) in CORES.quantities(found).items():
@@ -132,15 +131,13 @@ def worse(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]
     accused: list[str] = []
     undecided: list[str] = []
     for quantity, said in drift(found).items():
-        drifts = said["nodes"]
-        judged = population.of([drifts], tolerance)
-        for node in judged.suspects:
-            line = (
-                f"{node}: {quantity} became {1 - drifts[node]:.1%} worse against the other nodes, "
-                f"from the first to the last third of {said['turns']} turns"
-            )
-            if node in judged.outliers:
-                accused.append(Against(line, [node], How.SLOW))
-            else:
-                undecided.append(f"{line}; nobody is accused: {judged.why_not()}")
+        judged = population.of([said["nodes"]], tolerance)
+        when = f"from the first to the last third of {said['turns']} turns"
+        lines = {
+            node: f"{node}: {quantity} became {1 - share:.1%} worse against the other nodes, {when}"
+            for node, share in said["nodes"].items()
+        }
+        accused += [Against(lines[node], [node], How.SLOW) for node in judged.outliers]
+        nobody = f"; nobody is accused: {judged.why_not()}"
+        undecided += [lines[node] + nobody for node in judged.undecided]
     return accused, undecided

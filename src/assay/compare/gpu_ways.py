@@ -28,7 +28,7 @@ from assay.accused import Against, How
 from assay.compare.sweep import ended, last_words
 from assay.judge import population
 from assay.judge.population import Finding
-from assay.parse import Parsed, ParseError, Row, each_gpu
+from assay.parse import ParseError, Row, each_gpu
 from assay.parse.coordinator_log import CoordinatorLog
 from assay.parse.each_gpu import HOST
 
@@ -115,10 +115,7 @@ Values = Callable[[Turn], Iterable[tuple[str, str, float]]]
 
 
 def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
-    """The turns of all nodes, and a line for each that failed, or GPU whose data arrived wrong.
-
-    A line of a library in a whole output accuses nobody.
-    """
+    """The turns of all nodes, and a line for each that failed, or GPU whose data arrived wrong."""
     found: list[Turn] = []
     failed: list[str] = []
     wrong: dict[Place, list[str]] = {}
@@ -140,24 +137,18 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
         problems = [line for line in parsed.problems if line not in said]
         if parsed.complete and not entry["rc"]:
             found.append(_turn(node, entry["look"], entry["turn"], parsed.rows, parsed.facts))
-            stray = each_gpu.stray(entry["out"])
+            stray = each_gpu.stray(entry["out"])  # lines of a library accuse nobody
             failed += [f"{node}: a line that is not of each_gpu: {line}" for line in stray]
             problems = [line for line in problems if line not in stray]
         elif entry["rc"] is None or not problems:
-            problems.append(_cut(parsed))
+            during = parsed.facts.get("during")
+            cut = "the output is cut short" + (f", during the copies {during}" if during else "")
+            problems.append("its output is whole, but it failed" if parsed.complete else cut)
         failed += [_failed(node, why, line) for line in problems]
     for (node, who), whats in wrong.items():
         turn = f"{len(whats)} of {number[node]} turns"
         failed.append(_failed(node, "", f"{who}: {whats[0]} ({turn})"))
     return found, list(dict.fromkeys(failed))
-
-
-def _cut(parsed: Parsed) -> str:
-    """What is wrong with the output of a program that failed without a word."""
-    if parsed.complete:
-        return "its output is whole, but it failed"
-    during = parsed.facts.get("during")
-    return "the output is cut short" + (f", during the copies {during}" if during else "")
 
 
 def _failed(node: str, why: str, line: str) -> Against:
@@ -176,10 +167,9 @@ def _turn(node: str, look: int, number: int, rows: Iterable[Row], facts: Mapping
         source, target = (end if end == HOST else gpus[end]["bus"] for end in ends)
         kind = f"{models} {joined}" if joined or not between else ""
         rate, by_host = float(row["rate"]), float(row["host_rate"])
-        access, near = bool(row["access"]), str(row["near"])
         links = NVLINK.fullmatch(str(row["joined"]))
-        count = int(links[1]) if links else 0
-        copies.append(Copy(source, target, kind, rate, by_host, access, near, count))
+        way = bool(row["access"]), str(row["near"]), int(links[1]) if links else 0
+        copies.append(Copy(source, target, kind, rate, by_host, *way))
     labels = {gpu["bus"]: each_gpu.label(n, gpu) for n, gpu in gpus.items()}
     drivers = sorted({gpu["driver"] for gpu in gpus.values()})
     return Turn(node, look, number, labels, tuple(copies), drivers)
@@ -210,10 +200,7 @@ def rates(wanted: Callable[[Copy], bool]) -> Values:
 
 
 def _compared(copy: Copy) -> str:
-    """The name by which a way is compared with that of other nodes: one with its own is the same.
-
-    Memory of the host that is near a GPU on one node, and far on another, makes another way.
-    """
+    """The name of a way among all nodes. Memory of the host near a GPU makes a way of its own."""
     return f"{copy.way} {copy.near}".rstrip()
 
 
@@ -264,15 +251,13 @@ def judge(
     result: dict[Place, Finding] = {}
     for name, (place, kind) in places.items():
         one, other = by_siblings.get(name), by_others.get(name)
-        undecided = one or other
-        if other and other.accused:
-            result[place] = other
-        elif name in several and not other:
-            continue  # it is alike on another node
-        elif one and one.accused and not kind:
-            result[place] = replace(one, accused=False, said=UNKNOWN)
-        elif undecided:
-            result[place] = undecided
+        if one and one.accused and not kind:
+            one = replace(one, accused=False, said=UNKNOWN)
+        # Where it is alike on another node, its siblings do not count.
+        if name in several and not other:
+            one = None
+        if worse := other if other and other.accused else one or other:
+            result[place] = worse
     return result
 
 
@@ -313,10 +298,7 @@ def _worse(
 
 
 def not_compared(found: Sequence[Turn]) -> list[str]:
-    """The ways that neither siblings nor other nodes could have judged, one line each.
-
-    Of two GPUs of one node, nobody knows which one is right.
-    """
+    """The ways that neither siblings nor other nodes could judge: of two GPUs, any may be right."""
     places: dict[str, tuple[Place, str]] = {}
     names: dict[str, str] = {}
     for turn in found:
@@ -324,8 +306,6 @@ def not_compared(found: Sequence[Turn]) -> list[str]:
             name = f"{turn.node} {copy.way}"
             places[name] = (turn.node, _compared(copy)), f"{copy.direction} {copy.kind}"
             names[name] = f"{turn.node}: {turn.named(copy)}"
-    enough = {
-        name for groups in _groups(places) for _, group in groups if len(group) >= FEWEST
-        for name in group
-    }  # fmt: skip
+    groups = (group for both in _groups(places) for _, group in both if len(group) >= FEWEST)
+    enough = {name for group in groups for name in group}
     return [said for name, said in names.items() if name not in enough]

@@ -67,10 +67,7 @@ class Named:
 
 
 def diagnose(found: Sequence[Turn], tolerance: float) -> list[Named]:
-    """The GPUs and pairs that are worse than others.
-
-    :param tolerance: how much worse a rate may be, relative: 0.2 is 20 %.
-    """
+    """The GPUs and pairs that are worse than others by more than `tolerance`: 0.2 is 20 %."""
     names = _names(found)
     of_gpu: dict[Place, dict[str, Finding]] = {}
     for quantity, values in QUANTITIES.items():
@@ -169,10 +166,8 @@ def _without_access(
         what = f"{one} and {other} cannot access each other's memory"
         if len(worse) == 1:
             what = f"{one} cannot access the memory of {other}"
-        rate = statistics.median(
-            copy.rate for turn in found if turn.node == node
-            for copy in turn.copies if copy.way == f"{a}>{b}"
-        )  # fmt: skip
+        of_node = (copy for turn in found if turn.node == node for copy in turn.copies)
+        rate = statistics.median(copy.rate for copy in of_node if copy.way == f"{a}>{b}")
         line = (
             f"{node}: {what}, {worse[0].whom} can; their copies go through the host, "
             f"{rate:.3g} GB/s{worse[0].said}"
@@ -183,10 +178,7 @@ def _without_access(
 def _kept_apart(
     apart: Mapping[Place, int], found: Sequence[Turn], names: Mapping[Place, str]
 ) -> Iterator[Named]:
-    """The pairs that NVLink joins, and the driver keeps apart; one line if a node has many.
-
-    :param apart: pair -> the number of its NVLinks.
-    """
+    """Pairs that NVLink joins, with their links, and the driver keeps apart; one line for many."""
     of_node: dict[str, list[str]] = {}
     for node, a, b, links in _both(apart):
         how = "cannot access each other's memory"
@@ -252,14 +244,9 @@ class Gpus(Sweep):
     def criteria(self, found: Sequence[Turn], tolerance: float) -> dict[str, Any]:
         """The GPUs and drivers, what nobody could judge, and the findings of the first look."""
         first = [turn for turn in found if turn.look == 1]
-        return {
-            "nodes": {
-                turn.node: {"gpus": [*turn.gpus.values()], "drivers": [*turn.drivers]}
-                for turn in found
-            },
-            "not_compared": not_compared(found),
-            "suspected": [each.line for each in diagnose(first, tolerance)],
-        }
+        nodes = {t.node: {"gpus": [*t.gpus.values()], "drivers": [*t.drivers]} for t in found}
+        suspected = [each.line for each in diagnose(first, tolerance)]
+        return {"nodes": nodes, "not_compared": not_compared(found), "suspected": suspected}
 
     def slow(self, found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]]:
         findings = diagnose(found, tolerance)

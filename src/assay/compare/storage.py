@@ -33,9 +33,8 @@ class Disks(Sweep):
 class Servers(Sweep):
     """Every node writes and reads a file on each server (``node/servers.py``).
 
-    A slow node is slow with all servers, so its rates are compared with each other only. If servers
-    are nodes, the rates of the slow one with the other servers tell a slow network from a slow
-    disk.
+    The rates of one node are compared with each other: a slow one is slow with all servers. If
+    servers are nodes, its rates with the others tell a slow network from a slow disk.
     """
 
     measured = dict.fromkeys(MEASURED, "KiB/s")

@@ -137,10 +137,7 @@ class Sweep:
         return {what: one.record() for what, one in self._first_look(found, tolerance).items()}
 
     def suspects(self, found: Sequence[Any], tolerance: float) -> list[str]:
-        """The nodes with a unit that the first look finds slow.
-
-        :param tolerance: how much worse a unit may be, relative: 0.3 is 30 %.
-        """
+        """The nodes with a unit that the first look finds worse by `tolerance`: 0.3 is 30 %."""
         populations = self._first_look(found, tolerance).values()
         named = (self.node_of(name) for one in populations for name in one.suspects)
         return list(dict.fromkeys(named))
@@ -148,23 +145,18 @@ class Sweep:
     def second_look(
         self, found: Sequence[Any], tolerance: float, nodes: Sequence[str] = ()
     ) -> list[str]:
-        """Nodes with further turns: the suspects, alternating with some without suspicion.
-
-        :param nodes: all nodes of the job.
-        """
+        """The nodes with further turns, of all nodes: suspects, and between them some others."""
         suspected = self.suspects(found, tolerance)
         others = dict.fromkeys(turn.node for turn in found if turn.node not in suspected)
         beside = list(others)[: BESIDE if suspected else 0]
         return [n for both in itertools.zip_longest(suspected, beside) for n in both if n]
 
     def slow(self, found: Sequence[Any], tolerance: float) -> tuple[list[str], list[str]]:
-        """The units that both looks find slow, a line for each quantity and node.
+        """The units that both looks find slow, accused or undecided, a line for each quantity.
 
-        The first list has the accused, the second the undecided: :mod:`assay.judge.population`
-        tells them apart. A unit without a turn in the second look stays named.
+        A unit without a turn in the second look stays named.
         """
-        accused: list[str] = []
-        undecided: list[str] = []
+        lines: dict[bool, list[str]] = {True: [], False: []}
         for quantity, (_, fault) in self.quantities(found).items():
             first, second = (self.rounds(found, quantity, look) for look in (1, 2))
             groups: dict[tuple[str, bool], list[Finding]] = {}
@@ -175,10 +167,9 @@ class Sweep:
                 line = self.line(found, quantity, group) + group[0].said
                 if certain:
                     line += self.cause(found, quantity, node, tolerance)
-                    accused.append(Against(line, [node], How.SLOW) if self.accuses else line)
-                else:
-                    undecided.append(line)
-        return accused, undecided
+                accused = certain and self.accuses
+                lines[certain].append(Against(line, [node], How.SLOW) if accused else line)
+        return lines[True], lines[False]
 
     def advice(self, log_file: str, tolerance: str) -> list[int]:
         """The ranks for the second look, in their order."""
@@ -209,18 +200,15 @@ def slow_rails(
         {name: looks[at] for name, looks in zip(names, values.values()) if at < len(looks)}
         for at in range(max(map(len, values.values()), default=0))
     ]
-    accused: list[str] = []
-    undecided: list[str] = []
+    lines: dict[bool, list[str]] = {True: [], False: []}
     for one in population.confirmed(rounds[:1], rounds[1:], OF_RAILS[fault], fault):
         line = (
             f"{one.name}: {number(one.own)} {unit}, the median of {len(one.others)} other rails is "
             f"{against(one.own, one.usual, unit)}{one.said}"
         )
-        if one.accused:
-            accused.append(Against(line, names[one.name], How.SLOW))
-        else:
-            undecided.append(line)
-    return accused, undecided
+        accused = Against(line, names[one.name], How.SLOW)
+        lines[one.accused].append(accused if one.accused else line)
+    return lines[True], lines[False]
 
 
 def against(own: float, usual: float, unit: str) -> str:

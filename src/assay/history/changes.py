@@ -24,8 +24,7 @@ import numpy.typing as npt
 
 from assay.judge.population import NORMAL
 
-#: Values on either side that a value is compared with, and how many standard deviations it may be
-#: off their median.
+#: Values on either side to compare with, and how many standard deviations off their median.
 _NEIGHBOURS, _FAR = 3, 4.0
 _WINDOW = np.arange(2 * _NEIGHBOURS + 1)
 
@@ -41,16 +40,14 @@ _FEW = 10
 #: of n, for a normal distribution.
 _ERROR_OF_MEDIAN = 1.2533
 
-#: How many values a baseline has at least, in units of :data:`PERSIST`, even if the search took
-#: them for several levels.
+#: Fewest values of a baseline in :data:`PERSIST`, even if the search took them for several levels.
 _BASELINE = 8
 
 #: Least noise, as a share of the tolerance: a metric that hardly varies has no noise to estimate.
 _LEAST_NOISE = 0.1
 
 
-#: What counts as a change: how many runs a level must last, at least two; and its least size, as a
-#: share of the tolerance.
+#: How many runs a level must last, at least two; and its least size in tolerances.
 PERSIST, SHARE = 5, 0.5
 
 #: What each further level costs in the search, in units of the variance of the noise times the
@@ -60,12 +57,7 @@ _PENALTY = 5.0
 
 @dataclass(frozen=True)
 class Step:
-    """A change of level.
-
-    :ivar at: index of the first value at the new level.
-    :ivar before: the level before it: the median of its values, in the unit of the metric.
-    :ivar after: the level from `at` on.
-    """
+    """A change at the index of the first new value; the levels are medians in the metric's unit."""
 
     at: int
     before: float

@@ -67,16 +67,8 @@ def row(change: series.Change) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-# --- trends ---------------------------------------------------------------------------------------
-
-
 class Mark(NamedTuple):
-    """A vertical line.
-
-    :ivar at: index of the first value behind it.
-    :ivar what: what a reader is told of it.
-    :ivar kind: ``change`` or ``planned``, the class of the line.
-    """
+    """A vertical line before the value at an index, with its text and its class."""
 
     at: int
     what: str
@@ -84,7 +76,7 @@ class Mark(NamedTuple):
 
 
 def baselines(values: Sequence[float], marks: Iterable[Mark]) -> list[tuple[int, int, float]]:
-    """The parts between planned changes: first index, end, and the level before their first change.
+    """Parts between planned changes: first index, end, level before their first change.
 
     :param values: in order of time, at least one.
     """
@@ -142,9 +134,6 @@ def trend(values: Sequence[float], tolerance: float, marks: Sequence[Mark], firs
         f'<svg class="trend" width="{WIDE}" height="{HIGH}" viewBox="0 0 {WIDE} {HIGH}" role="img" '
         f'aria-label="{said}">{"".join(parts)}</svg>'
     )
-
-
-# --- the page -------------------------------------------------------------------------------------
 
 
 def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: series.Sites) -> str:

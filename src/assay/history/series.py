@@ -81,9 +81,6 @@ def _medians(pairs: list[tuple[int, float]]) -> tuple[Any, Any]:
     return np.array(at), np.array(values)
 
 
-# --- changes --------------------------------------------------------------------------------------
-
-
 def tolerance(site: metrics.Tolerances, unit: str) -> float:
     """How far a metric in this unit may lie from its reference, as a fraction."""
     known = metrics.UNITS.get(unit)
@@ -124,18 +121,22 @@ class Sites(dict[str, metrics.Tolerances]):
 
 @dataclass(frozen=True)
 class Change:
-    """A change of one metric.
-
-    :ivar start: when the first session at the new level began, in seconds since 1970.
-    :ivar tolerance: of the metric, as a fraction.
-    :ivar for_worse: whether it is on the side of a fault; None if the unit has no such side.
-    """
+    """A change of one metric; `tolerance` is that of the metric, as a fraction."""
 
     series: Series
     step: changes.Step
-    start: float
     tolerance: float
-    for_worse: bool | None
+
+    @property
+    def start(self) -> float:
+        """When the first session at the new level began, in seconds since 1970."""
+        return float(self.series.starts[self.step.at])
+
+    @property
+    def for_worse(self) -> bool | None:
+        """Whether it is on the side of a fault; None if the unit has no such side."""
+        side = metrics.fault(self.series.unit)
+        return None if side == "both" else (self.step.relative < 0) == (side == "lower")
 
     @property
     def tolerances(self) -> float:
@@ -156,8 +157,7 @@ def examine(all_series: Iterable[Series], sites: Sites) -> Iterator[tuple[Series
         width = tolerance(site, series.unit)
         planned = [index for index, _ in cuts(site, series)]
         found = [
-            Change(series, step, series.starts[step.at], width, _for_worse(series, step))
-            for step in changes.find(series.values, width, planned)
+            Change(series, step, width) for step in changes.find(series.values, width, planned)
         ]
         if not series.node:
             together = found
@@ -171,19 +171,12 @@ def newest_first(found: Iterable[Change]) -> list[Change]:
     return sorted(found, key=lambda change: (-change.start, -change.tolerances))
 
 
-def _for_worse(series: Series, step: changes.Step) -> bool | None:
-    side = metrics.fault(series.unit)
-    return None if side == "both" else (step.after < step.before) == (side == "lower")
-
-
 def _among(change: Change, together: Iterable[Change]) -> bool:
     """Whether all nodes together changed in the same direction, within some runs."""
     for other in together:
-        first = max(other.step.at - changes.PERSIST, 0)
-        last = min(other.step.at + changes.PERSIST, len(other.series.starts) - 1)
-        same = (other.step.after < other.step.before) == (change.step.after < change.step.before)
-        alike = abs(change.step.relative) < LARGER * abs(other.step.relative)
-        meets = other.series.starts[first] <= change.start <= other.series.starts[last]
-        if same and alike and meets:
+        at, own, all_of_it = other.step.at, change.step.relative, other.step.relative
+        near = other.series.starts[max(at - changes.PERSIST, 0) : at + changes.PERSIST + 1]
+        meets = near[0] <= change.start <= near[-1]
+        if meets and abs(own) < LARGER * abs(all_of_it) and (own < 0) == (all_of_it < 0):
             return True
     return False

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.judge import Verdict
+from assay.judge import GREEN
 from assay.store import bundle, run_folder, session
 from assay.store.cases import Case, Session
 
@@ -108,9 +108,6 @@ def _written(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-# --- adding ---------------------------------------------------------------------------------------
-
-
 def add(connection: sqlite3.Connection, sources: Iterable[Path]) -> tuple[int, list[str]]:
     """Add the sessions of results directories and bundles, each once.
 
@@ -161,9 +158,8 @@ def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
 
 
 def insert(connection: sqlite3.Connection, found: Session) -> bool:
-    """Write what a session measured; False if another process has just done it.
+    """Write what a session measured that has a time and a name; False if another process just did.
 
-    :param found: a session with a time and a name of its own.
     :raises sqlite3.Error: the history is damaged or cannot be written.
     """
     assert found.start is not None
@@ -195,13 +191,9 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
 
 def _values(case: Case) -> list[tuple[str, str, float | None]]:
     """Name, unit and value of each metric of a case that was run."""
-    good = case.verdict in (Verdict.PASS, Verdict.RECORDED)
-    return [(metric.name, metric.unit, metric.value) for metric in case.metrics] or [
-        (RESULT, "", 1.0 if good else None)
-    ]
-
-
-# --- the latest runs ------------------------------------------------------------------------------
+    result = 1.0 if case.verdict in GREEN else None
+    measured = [(metric.name, metric.unit, metric.value) for metric in case.metrics]
+    return measured or [(RESULT, "", result)]
 
 
 @dataclass(frozen=True)
@@ -219,9 +211,8 @@ class Run:
 
 
 def runs(connection: sqlite3.Connection, last: int) -> list[Run]:
-    """The latest runs, in order of time.
+    """So many of the latest runs, in order of time.
 
-    :param last: how many.
     :raises sqlite3.Error: the history is damaged.
     """
     names = connection.execute(

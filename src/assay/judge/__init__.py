@@ -1,18 +1,25 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
-from assay.judge.ladder import GREEN, RED, Fault, Outcome, Verdict, outcome, worst, worst_first
 from assay.judge.peaks import Hardware, Known, hardware, peak
 from assay.judge.plausible import Peak, Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
 from assay.judge.references import CALIBRATED, Recorded, Reference, References, describe
 from assay.judge.verdict import (
+    GREEN,
     LAUNCHES_FOR_95_PERCENT,
     LAUNCHES_IN_BUDGET,
     LAUNCHES_TO_FAIL,
+    RED,
+    Fault,
     Judgement,
+    Outcome,
+    Verdict,
     decided,
     judge,
     median_interval,
+    outcome,
+    worst,
+    worst_first,
 )
 
 __all__ = [

@@ -29,8 +29,7 @@ from assay.judge.plausible import Peak, Ratio, Ratios, of_peak
 from assay.judge.references import Envelope
 from assay.quantities import number
 
-#: Columns of a curve with their units, and the time [us] of one message of a size [B]. The first
-#: column that is present counts.
+#: Columns of a curve, of which the first one counts: unit, and time [us] of a message [B].
 COLUMNS: Mapping[str, tuple[str, Callable[[int, float], float]]] = {
     "latency": ("us", lambda size, value: value),
     "messages_per_s": ("messages/s", lambda size, value: 1e6 / value),
@@ -202,8 +201,7 @@ def _shape(
             least, other = min((time, other) for other, time in later)
             compare("larger", size, least, f"one of {other} B")
         else:
-            # In each launch the first size also takes the time to open connections. One larger
-            # message that was fast by chance must therefore not decide.
+            # The first size also opens connections. One fast larger message must not decide.
             threes = ([time for _, time in later[i : i + 3]] for i in range(len(later)))
             usual = min(map(statistics.median_low, threes))
             compare("first", size, usual, "larger ones")
@@ -263,10 +261,11 @@ def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratio
     file system, and is left out.
     """
     at = {(int(row["file_size"]), int(row["record_size"])): row for row in rows}
-    axes = [sorted({size[axis] for size in at}) for axis in (0, 1)]
+    steps = [{size: n for n, size in enumerate(sorted(set(axis)))} for axis in zip(*at)]
     found = {}
     for size, row in list(at.items())[1:]:
-        beside = [other for other in _beside(size, axes) if other in at]
+        apart = {o: sum(abs(of[a] - of[b]) for of, a, b in zip(steps, size, o)) for o in at}
+        beside = [other for other in at if apart[other] == 1]
         if len(beside) < 2 or all(other[0] != size[0] for other in beside):
             continue
         shares = {o: math.prod(min(a / b, 1.0) for a, b in zip(size, o)) for o in beside}
@@ -282,17 +281,6 @@ def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratio
                 bound = f"{most}: look for other work on this file system"
                 found[f"{name} {size}"] = Ratio(slower, SLOW_CELL, seen, bound)
     return found
-
-
-def _beside(size: tuple[int, int], axes: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """The cells next to a cell, whether the table has them or not."""
-    beside = []
-    for axis, known in enumerate(axes):
-        here = known.index(size[axis])
-        for step in (here - 1, here + 1):
-            if 0 <= step < len(known):
-                beside.append((known[step], size[1]) if axis == 0 else (size[0], known[step]))
-    return beside
 
 
 def _continued(points: Sequence[tuple[int, float]], size: int, slope: float) -> float:

@@ -13,24 +13,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from assay.judge.ladder import Verdict
-from assay.judge.verdict import (
-    LAUNCHES_FOR_95_PERCENT,
-    LAUNCHES_TO_FAIL,
-    Judgement,
-    median_interval,
-)
+from assay.judge import verdict
+from assay.judge.verdict import Judgement, Verdict, median_interval
 from assay.quantities import number
 
 
 class Ratio(NamedTuple):
-    """What is judged of one launch.
-
-    :ivar value: the ratio.
-    :ivar most: the most that is plausible.
-    :ivar seen: what was seen, in words.
-    :ivar bound: what is plausible, and what to do next.
-    """
+    """A ratio of one launch and the most that is plausible; in words, what was seen and what is."""
 
     value: float
     most: float
@@ -41,8 +30,7 @@ class Ratio(NamedTuple):
 #: Ratios of one launch by a stable key, such as ``larger 93``. No message shows the key.
 Ratios = Mapping[str, Ratio]
 
-#: A rate may be this share of its peak: the peak is a rounded number, and the clocks of ranks
-#: differ.
+#: A rate may be this share of its peak, a rounded number: the clocks of ranks differ.
 MOST_OF_PEAK = 1.05
 
 
@@ -61,10 +49,7 @@ class Peak:
 
 
 def of_peak(seen: str, value: float, peak: Peak, unit: str = "MB/s") -> Ratio:
-    """A rate in times of its peak, which is an upper limit.
-
-    :param seen: what has the rate, with a verb.
-    """
+    """A rate in times of its peak, an upper limit; `seen` says what has the rate, with a verb."""
     most = float(peak.most or 0)
     return Ratio(
         value / peak.value,
@@ -89,7 +74,7 @@ def judge_ratios(launches: Sequence[Ratios], best: Ratios = MappingProxyType({})
     :param best: the shape by the least times, see :func:`assay.judge.curves.best`.
     """
     count = len(launches)
-    enough = count >= LAUNCHES_FOR_95_PERCENT
+    enough = count >= verdict.LAUNCHES_FOR_95_PERCENT
     worst: tuple[bool, bool, float, str] = (False, False, 1.0, "")
     for what in dict.fromkeys(what for ratios in launches for what in ratios):
         there = [ratios[what] for ratios in launches if what in ratios]
@@ -99,7 +84,7 @@ def judge_ratios(launches: Sequence[Ratios], best: Ratios = MappingProxyType({})
             shown, failed = best[what], enough
             typical = min(shown.value, statistics.median_low(values))
         else:
-            few = count < LAUNCHES_TO_FAIL
+            few = count < verdict.LAUNCHES_TO_FAIL
             typical = max(values) if few else statistics.median(values)
             failed = enough and median_interval(values)[0] > most
             shown = min(there, key=lambda ratio: abs(ratio.value - typical))

@@ -23,8 +23,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.judge.verdict import median_interval
-
 #: Name of a member -> its value in one round.
 Round = Mapping[str, float]
 
@@ -54,7 +52,6 @@ class Population:
     :ivar members: the names that the criterion is made of: those that no step removed.
     :ivar spread: robust standard deviation of the logarithms of the shares of the members, without
         the worst of them.
-    :ivar interval: 95 % interval of the median share of these members; below six of them the range.
     :ivar bound: the least usual share.
     :ivar outliers: names below the bound, the worst first; empty if the members are no majority.
     :ivar undecided: other names that are worse by more than the tolerance, the worst first.
@@ -64,7 +61,6 @@ class Population:
     measured: int
     members: tuple[str, ...]
     spread: float
-    interval: tuple[float, float]
     bound: float
     outliers: tuple[str, ...]
     undecided: tuple[str, ...]
@@ -102,7 +98,6 @@ class Population:
             "measured": self.measured,
             "members": len(self.members),
             "spread": self.spread,
-            "interval": list(self.interval),
             "bound": self.bound,
             "outliers": {name: self.shares[name] for name in self.outliers},
             "undecided": {name: self.shares[name] for name in self.undecided},
@@ -157,10 +152,7 @@ def shares(
     """
     found: dict[str, list[float]] = {}
     for of_round in rounds:
-        values = of_round.values() if members is None else (
-            value for name, value in of_round.items() if name in members
-        )  # fmt: skip
-        counted = sorted(values)
+        counted = [its for name, its in of_round.items() if members is None or name in members]
         for name, value in of_round.items():
             if not (math.isfinite(value) and (value > 0 or (value == 0 and fault == "lower"))):
                 raise ValueError(f"{name}: {value} is not a measurement")
@@ -183,7 +175,6 @@ def of(rounds: Sequence[Round], tolerance: float, fault: str = "lower") -> Popul
     everybody = list(dict.fromkeys(name for of_round in rounds for name in of_round))
     members = everybody
     found = _middle(rounds, frozenset(members), fault) if len(members) < 2 else {}
-    usual: list[float] = []
     wide, bound = 0.0, 1 - tolerance
     removed: set[str] = set()
     while len(members) > 1:
@@ -192,8 +183,7 @@ def of(rounds: Sequence[Round], tolerance: float, fault: str = "lower") -> Popul
         worst = min(members, key=lambda name: within.get(name, math.inf))
         others = [name for name in members if name != worst]
         found = _middle(rounds, frozenset(others), fault)
-        usual = [found[name] for name in others if name in found]
-        wide = spread([math.log(max(share, TINY)) for share in usual])
+        wide = spread([math.log(max(found[name], TINY)) for name in others if name in found])
         bound = min(1 - tolerance, math.exp(-SPREADS * wide))
         slow = {name for name in members if found.get(name, 1) < bound}
         if not slow:
@@ -202,16 +192,10 @@ def of(rounds: Sequence[Round], tolerance: float, fault: str = "lower") -> Popul
         members = [name for name in members if name not in slow]
     below = sorted((n for n in found if found[n] < 1 - tolerance), key=found.__getitem__)
     accused = removed if 2 * len(members) > len(everybody) else set()
-    return Population(
-        shares=found,
-        measured=len(everybody),
-        members=tuple(members),
-        spread=wide,
-        interval=median_interval(usual or [1.0]),
-        bound=bound,
-        outliers=tuple(name for name in below if name in accused),
-        undecided=tuple(name for name in below if name not in accused),
-    )
+    outliers = tuple(name for name in below if name in accused)
+    undecided = tuple(name for name in below if name not in accused)
+    measured = len(everybody)
+    return Population(found, measured, tuple(members), wide, bound, outliers, undecided)
 
 
 def confirmed(

@@ -23,8 +23,7 @@ WIDEST = {"lower": -0.5, "upper": 1.0}
 #: curve at once; docs/judging.md has the rate of false alarms.
 WIDER = 1.5
 
-#: The least share of a peak that a reference may ask for without a reason. A rate below it is that
-#: of another device.
+#: The least share of a peak without a reason. A rate below it is that of another device.
 LEAST_OF_PEAK = 0.1
 
 #: The words of the key `profile`.
@@ -37,8 +36,6 @@ _BY_FAULT = {"lower": "smaller", "upper": "greater"}
 class ReferencesError(Exception):
     """One line that names the file, the key and the remedy."""
 
-
-# --- shape ----------------------------------------------------------------------------------------
 
 _Text = Annotated[str, Meta(min_length=1)]
 _Reason = Annotated[
@@ -164,13 +161,8 @@ class Included(_Struct):
     references: list[Entry] | None
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
 def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:
-    """Reads a file of references and validates it.
-
-    :param kind: :class:`Document` or :class:`Included`.
+    """Reads a file of references, or one with references only, and validates it.
 
     :raises ReferencesError: the file is missing, is not YAML, or does not have the shape.
     """

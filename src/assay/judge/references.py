@@ -93,13 +93,7 @@ class Recorded:
 
 
 class References:
-    """All references of one site.
-
-    :param path: the site's ``references.yaml``, for messages.
-    :param document: its content, already validated by the schema.
-    :param calibrated: the entries of ``calibrated.yaml``, also validated.
-    :param included: the entries of each file that it includes.
-    """
+    """All references of one site: of ``references.yaml``, what it includes, and calibrated ones."""
 
     def __init__(
         self,
@@ -177,15 +171,14 @@ class References:
         found = self.by_hand(case, metric, unit, peak)
         beside = self.path.with_name(CALIBRATED)
         entry = _closest(str(beside), self.calibrated, case, metric)
+        until = isinstance(found, Recorded) and found.until_calibrated
         if entry is not None and isinstance(found, Recorded) and found.everywhere:
             raise ReferencesError(
                 f"{self.path}: recorded: a rule for all partitions ({found.why!r}) hides the "
                 f"reference of {metric!r} in {beside}; add `until: calibrated` to the rule, name "
                 "the partition in it, or calibrate again"
             )
-        if found is not None and not (isinstance(found, Recorded) and found.until_calibrated):
-            return found
-        if entry is not None:
+        if entry is not None and (found is None or until):
             return self._reference(entry, metric, unit, peak)
         if found is not None:
             return found
@@ -213,10 +206,8 @@ class References:
 
         :raises ReferencesError: the entry is in another unit, or two entries are equally close.
         """
-        for path, entries in (
-            (self._named, self._entries),
-            (str(self.path.with_name(CALIBRATED)), self.calibrated),
-        ):
+        beside = str(self.path.with_name(CALIBRATED))
+        for path, entries in ((self._named, self._entries), (beside, self.calibrated)):
             entry = _closest(path, entries, case, column, "curves")
             if entry is None:
                 continue
@@ -235,14 +226,11 @@ class References:
 
     def calibrated_under(self, case: Case) -> str:
         """Hash of the settings of the machine when the case was calibrated; empty if not known."""
-        found = (e["source"].get("settings", "") for e in self.calibrated
-                 if _matches(e["for"], case) and isinstance(e["source"], dict))  # fmt: skip
-        return next(found, "")
+        mine = (entry["source"] for entry in self.calibrated if _matches(entry["for"], case))
+        return next((said.get("settings", "") for said in mine if isinstance(said, dict)), "")
 
     def idle(
-        self,
-        cases: Collection[tuple[Case, Mapping[str, str]]],
-        beside: Collection[str] = (),
+        self, cases: Collection[tuple[Case, Mapping[str, str]]], beside: Collection[str] = ()
     ) -> list[str]:
         """Entries that never apply, one line each; a misspelt key would otherwise judge nothing.
 
@@ -250,50 +238,41 @@ class References:
             takes, with its metrics and their units.
         :param beside: tests beside the suite; entries of a single one of them are left out.
         """
-        lines = []
         files = [*self._files.items(), (self.path.with_name(CALIBRATED), self.calibrated)]
-        for path, at, entry in ((p, n, e) for p, all_ in files for n, e in enumerate(all_)):
-            where = {k: v for k, v in entry["for"].items() if k not in _PLACE}
-            lines += [
-                f"{path}: references/{at}: no test has {metric!r} of {describe(where)}"
-                for metric, spec in entry["metrics"].items()
-                # A share of a peak may be for hardware that this site does not have.
-                if "of_peak" not in spec
-                and where.get("test") not in beside
-                and not any(metric in units and _matches(where, case) for case, units in cases)
-            ]
-        return lines
+        return [
+            f"{path}: references/{at}: no test has {metric!r} of {describe(where)}"
+            for path, entries in files
+            for at, entry in enumerate(entries)
+            for where in [{k: v for k, v in entry["for"].items() if k not in _PLACE}]
+            for metric, spec in entry["metrics"].items()
+            # A share of a peak may be for hardware that this site does not have.
+            if "of_peak" not in spec
+            and where.get("test") not in beside
+            and not any(metric in units and _matches(where, case) for case, units in cases)
+        ]
 
     def unknown(self, names: Mapping[str, Sequence[str]]) -> list[str]:
         """Names in `for` blocks of ``references.yaml`` that the site does not have, one line each.
 
-        An entry with such a name judges less than it says, and a `recorded` rule may hide that. An
-        included file is for other sites, too, and is left out.
-
         :param names: ``partition`` and ``environ``, each with the names of the site.
         """
-        lines = []
         blocks = [("references", self._files[self.path]), ("recorded", self._recorded)]
-        for where, at, entry in ((w, n, e) for w, all_ in blocks for n, e in enumerate(all_)):
-            for key, known in names.items():
-                lines += [
-                    f"{self.path}: {where}/{at}/for/{key}: the site has no {key} {name!r}; "
-                    f"it has {', '.join(known)}"
-                    for name in reference_files.listed(entry["for"].get(key, "*"))
-                    if name not in ("*", *known)
-                ]
-        return lines
+        return [
+            f"{self.path}: {where}/{at}/for/{key}: the site has no {key} {name!r}; "
+            f"it has {', '.join(known)}"
+            for where, entries in blocks
+            for at, entry in enumerate(entries)
+            for key, known in names.items()
+            for name in reference_files.listed(entry["for"].get(key, "*"))
+            if name not in ("*", *known)
+        ]
 
     def unanswered(self, cases: Collection[tuple[Case, Mapping[str, str]]]) -> list[str]:
-        """Metrics that would fail because no reference or rule applies, one line each.
-
-        :param cases: as for :meth:`idle`.
-        """
+        """Metrics that would fail because no reference or rule applies, one line each."""
         lines = []
         for case, units in cases:
-            if "" in case.values():
-                continue  # the test sets this key when it knows its partition and its stack
-            for metric, unit in units.items():
+            # A test sets an empty key when it knows its partition and its stack.
+            for metric, unit in () if "" in case.values() else units.items():
                 try:
                     self.find(case, metric, unit, peak=1.0)  # any peak will do
                 except ReferencesError as error:
@@ -311,14 +290,13 @@ class References:
         if not isinstance(source, str):
             reason = f" ({source['reason']})" if "reason" in source else ""
             source = f"measured {source['date']}, n={source['n']}, {source['where']}{reason}"
-        floor = spec.get("peak_floor")
-        if floor is not None and peak is None:
+        if "peak_floor" in spec and peak is None:
             raise ReferencesError(
                 f"{self._named}: references: {metric!r} has a peak_floor, but its peak is unknown; "
                 "name the hardware in the partition's extra `hardware`"
             )
         value = spec["value"] if peak is None or "value" in spec else spec["of_peak"] * peak
-        least = None if floor is None or peak is None else floor * peak
+        least = None if peak is None or "peak_floor" not in spec else spec["peak_floor"] * peak
         return Reference(value, unit, spec["lower"], spec["upper"], source, least)
 
 

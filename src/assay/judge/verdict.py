@@ -1,19 +1,16 @@
-"""From samples and bounds to a verdict."""
+"""From samples and bounds to a verdict, and from the verdicts of cases to that of a run."""
 
 from __future__ import annotations
 
+import enum
 import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from assay.judge.ladder import Verdict
+from assay.judge.references import Reference
 from assay.quantities import number
-
-if TYPE_CHECKING:
-    from assay.judge.references import Reference
 
 #: With n independent launches [min, max] covers the median with probability 1 - 2^(1-n): 96.9 %
 #: for six, 93.75 % for five (Hoefler & Belli, SC15, section 3.1.3).
@@ -27,6 +24,77 @@ LAUNCHES_TO_FAIL = 3
 #: second to the eighth value, so that one outlier does not decide. With eight, the interval is the
 #: whole range.
 LAUNCHES_IN_BUDGET = 9
+
+
+class Verdict(str, enum.Enum):
+    """The verdict on a metric, a test or a run."""
+
+    PASS = "PASS"  # noqa: S105 - a verdict
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    #: Measured with evidence, and not judged, by decision of the site.
+    RECORDED = "RECORDED"
+
+
+#: What makes a case and a run red, and what does not. The words of a record compare equal.
+RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
+GREEN = (Verdict.PASS, Verdict.RECORDED)
+
+#: None is a case that was not run.
+WORST_FIRST = (*RED, *GREEN, None)
+
+#: Sort key of a verdict or None: the worst comes first.
+worst_first = WORST_FIRST.index
+
+
+def worst(verdicts: Iterable[Verdict | None]) -> Verdict:
+    """The worst of several verdicts; RECORDED if there are none."""
+    return min(verdicts, key=worst_first, default=None) or Verdict.RECORDED
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a run is not accepted, in one line.
+
+    :ivar verdict: what it makes of a run without a worse fault.
+    :ivar word: the word for a run without another fault; "" for that of the verdict.
+    :ivar of_cases: its cases say it themselves.
+    """
+
+    text: str
+    verdict: Verdict = Verdict.FAIL
+    word: str = ""
+    of_cases: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to.
+
+    :ivar word: its verdict as a reader sees it. It may also be INTERRUPTED or PARTIAL.
+    :ivar faults: why it is not accepted, one line each; empty for an accepted run.
+    """
+
+    verdict: Verdict
+    word: str
+    faults: tuple[str, ...]
+
+
+def outcome(cases: Iterable[Verdict | None], faults: Sequence[Fault], partial: bool) -> Outcome:
+    """The outcome of a run. A run without faults has the worst verdict of its cases.
+
+    :param partial: it is only a part of what the site promises. Such a run is never a PASS.
+    """
+    texts = tuple(fault.text for fault in faults)
+    if faults:
+        verdict = worst(fault.verdict for fault in faults)
+        word = faults[0].word if len(faults) == 1 else ""
+        return Outcome(verdict, word or verdict.value, texts)
+    verdict = worst(cases)
+    if partial:
+        verdict = Verdict.RECORDED if verdict is Verdict.PASS else verdict
+        return Outcome(verdict, "PARTIAL", texts)
+    return Outcome(verdict, verdict.value, texts)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ from assay.locks.lockfile import MISSHAPEN, Lock, LockError
 from assay.locks.seal import Seal, differences
 
 
-def run(root: Path, site: str | None) -> int:
+def run(args: argparse.Namespace) -> int:
     """Check the lock of one site, or all; returns the exit code."""
+    root, site = args.root, args.site
     folder = root / "site-config"
     if not folder.is_dir():
         return _complain(f"{folder}: no such folder; give --root", Exit.UNKNOWN)

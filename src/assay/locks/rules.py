@@ -16,8 +16,7 @@ from assay.locks.digest import PINS
 from assay.locks.lockfile import MISSHAPEN, Lock, LockError, edges, label
 from assay.locks.seal import Seal
 
-#: The variants of UCX that MPI on GPUs and InfiniBand needs to avoid a silent fallback. All of them
-#: are off by default in the recipe.
+#: Variants of UCX that MPI on GPUs and InfiniBand needs; by default all are off in the recipe.
 UCX_ON_GPUS = (
     "cuda", "gdrcopy", "verbs", "rc", "ud", "dc", "mlx5_dv", "rdmacm", "cma", "thread_multiple",
 )  # fmt: skip
@@ -95,10 +94,9 @@ def views(lock: Lock, seal: Seal, shown: str) -> Iterator[str]:
 
 
 def iron(lock: Lock, seal: Seal) -> Iterator[str]:
-    """Open MPI uses UCX, and both use CUDA where GPUs are promised.
+    """Open MPI uses UCX, and both use CUDA where the site or a package of the lock has it.
 
-    A violation would show only as slow transfers. GPUs are promised by the site's `cuda_arch`, and
-    by any package of the lock that uses CUDA.
+    A violation would show only as slow transfers.
     """
     cuda = bool(seal.hardware.cuda_arch or lock.named("cuda")) or any(
         node["parameters"].get("cuda") is True for node in lock.nodes.values()
@@ -121,10 +119,7 @@ def iron(lock: Lock, seal: Seal) -> Iterator[str]:
 
 
 def settings(file: str, document: Any) -> Iterator[str]:
-    """A file of the configuration means the same on every machine, and hides nothing.
-
-    Spack would accept all that is refused here.
-    """
+    """A file means the same on every machine, and hides nothing. Spack itself accepts all this."""
     inside = _at(document, "spack") or document
     for key in _keys(document):
         if key.endswith(":"):

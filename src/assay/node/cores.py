@@ -20,6 +20,7 @@ kernel says it.
 """
 
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -149,32 +150,27 @@ def clocks(cpus):
 
 
 def start(work, cpu):
-    """Starts `work(together)` in a process of its own; returns its end of three pipes.
+    """Starts `work(cpu, together)` in a process of its own; returns a connection to it.
 
-    The process says "ready" on the first pipe, waits for the second, and answers on the third.
+    The process says that it is ready, waits for an answer, and sends what it measured at the end.
     """
-    ready, go, answer = os.pipe(), os.pipe(), os.pipe()
-    pid = os.fork()
-    if pid:
-        for end in (ready[1], go[0], answer[1]):
-            os.close(end)
-        return {"pid": pid, "ready": ready[0], "go": go[1], "answer": answer[0]}
+    here, there = multiprocessing.Pipe()
 
-    for end in (ready[0], go[1], answer[0]):
-        os.close(end)
+    def run():
+        here.close()  # so it sees the end of its parent
+        there.send(work(cpu, lambda: (there.send("ready"), there.recv())))
 
-    def together():
-        os.write(ready[1], b".")
-        if not os.read(go[0], 1):
-            os._exit(1)  # the parent is gone
+    multiprocessing.get_context("fork").Process(target=run, name=f"cpu{cpu}", daemon=True).start()
+    there.close()
+    return here
 
+
+def said(member, cpu):
+    """What the process on a processor says next."""
     try:
-        with os.fdopen(answer[1], "w") as file:
-            json.dump(work(cpu, together), file)
-        os._exit(0)
-    except BaseException as error:
-        sys.stderr.write("cpu{}: {!r}\n".format(cpu, error))
-        os._exit(1)
+        return member.recv()
+    except EOFError:
+        sys.exit(f"the process on cpu{cpu} ended")
 
 
 def main(seconds, windows):
@@ -199,20 +195,13 @@ def main(seconds, windows):
     clock = {}
     for quantity in QUANTITIES:
         for member, cpu in zip(members, cpus):
-            if not os.read(member["ready"], 1):
-                sys.exit("the process on cpu{} ended".format(cpu))
+            said(member, cpu)
         for member in members:
-            os.write(member["go"], b".")
+            member.send("go")
         if quantity == "dgemm":
             time.sleep(seconds * windows / 2)
             clock = clocks(cpus)
-    found = {}
-    for member, cpu in zip(members, cpus):
-        with os.fdopen(member["answer"]) as file:
-            text = file.read()
-        if os.waitpid(member["pid"], 0)[1] or not text:
-            sys.exit("the process on cpu{} ended".format(cpu))
-        found[str(cpu)] = json.loads(text)
+    found = {str(cpu): said(member, cpu) for member, cpu in zip(members, cpus)}
     return {"cores": found, "bytes": bytes_, "clock": clock}
 
 

@@ -38,6 +38,7 @@ import os
 import subprocess
 import sys
 import time
+from uuid import UUID
 
 FORM = 1
 
@@ -105,13 +106,13 @@ class Gpu:
         name, uuid = ctypes.create_string_buffer(256), ctypes.create_string_buffer(16)
         driver.call("cuDeviceGetName", name, 256, self.device)
         driver.call("cuDeviceGetUuid", uuid, self.device)
-        of_bus = [self._attribute(which) for which in (DOMAIN, BUS, DEVICE)]
-        self.name, self.uuid = name.value.decode(), uuid_text(uuid.raw)
+        of_bus = [
+            driver.made(ctypes.c_int, "cuDeviceGetAttribute", which, self.device).value
+            for which in (DOMAIN, BUS, DEVICE)
+        ]
+        self.name, self.uuid = name.value.decode(), "GPU-{}".format(UUID(bytes=uuid.raw))
         self.bus = "{:08X}:{:02X}:{:02X}.0".format(*of_bus)
         self.path = "/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0".format(*of_bus)
-
-    def _attribute(self, which):
-        return self._driver.made(ctypes.c_int, "cuDeviceGetAttribute", which, self.device).value
 
     def __str__(self):
         return "GPU {} ({}, {}, {})".format(self.number, self.name, self.uuid, self.bus)
@@ -136,12 +137,6 @@ class Gpu:
     def use(self):
         """Makes its context the current one."""
         self._driver.call("cuCtxSetCurrent", self.context)
-
-
-def uuid_text(raw):
-    """A UUID as nvidia-smi prints it."""
-    text = raw.hex()
-    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def read(path):
@@ -253,12 +248,7 @@ class Measurement:
             by_host.append(float("%.6g" % host))
             at = self._arrived()
             wrong = at if wrong is None else wrong
-        return {
-            "copies": copies,
-            "gpu_seconds": by_gpu,
-            "host_seconds": by_host,
-            "wrong_at": wrong,
-        }
+        return {"copies": copies, "gpu_seconds": by_gpu, "host_seconds": by_host, "wrong_at": wrong}
 
 
 def with_host(driver, gpu, size, repeats):

@@ -27,7 +27,7 @@ counters() {
 
 interface() {
     if read -r received <"$3/rx_bytes" && read -r sent <"$3/tx_bytes"; then
-        echo "$1 $host $2 received=$received sent=$sent unit=1"
+        echo "$1 $host $2 counters rx_bytes=$received tx_bytes=$sent"
     else
         echo "$1 $host $2 missing"
     fi 2>/dev/null

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from subprocess import DEVNULL, PIPE, STDOUT
 
 #: File with the address of rank 0, in the directory that all nodes share.
 ADDRESS = "meeting.json"
@@ -172,13 +173,12 @@ def allocated():
         return []
     words = ["scontrol", "show", "hostnames", nodes]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        return subprocess.check_output(words, stdin=subprocess.DEVNULL, timeout=20).decode().split()
+        return subprocess.check_output(words, stdin=DEVNULL, timeout=20).decode().split()
     return []
 
 
 #: Set when the job was cancelled; then the log does not record a regular end of the meeting.
 CANCELLED = threading.Event()
-
 
 #: Set while a block must run to its end before the process exits (:func:`uninterrupted`).
 _WHOLE = threading.Event()
@@ -251,7 +251,9 @@ def hold(plan_file, preside, work):
         chair.start()
     try:
         channel = _join(plan, number)
-        _obey(channel, work)
+        with contextlib.suppress(Lost):  # its end is the end of the meeting
+            while True:
+                channel.send(work(channel.receive(LONG)))
     finally:
         # Nothing may interrupt the clean-up; the process ends after it anyway.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -269,13 +271,9 @@ def _invite(plan):
     listener.bind(("", 0))
     listener.listen(1024)
     token = secrets.token_hex(16)
-    invitation = {
-        "addresses": addresses(plan.get("device")),
-        "port": listener.getsockname()[1],
-        "token": token,
-    }
+    port, there = listener.getsockname()[1], addresses(plan.get("device"))
     with tempfile.NamedTemporaryFile("w", dir=".", delete=False) as file:
-        json.dump(invitation, file)
+        json.dump({"addresses": there, "port": port, "token": token}, file)
     try:
         os.link(file.name, ADDRESS)
     except FileExistsError:
@@ -353,31 +351,13 @@ def _join(plan, number):
     sys.exit(f"{socket.gethostname()}: rank {number} cannot reach rank 0: {why}")
 
 
-def _obey(channel, work):
-    """Carry out orders until the connection ends; it ends when the meeting is over."""
-    while True:
-        try:
-            order = channel.receive(LONG)
-        except Lost:
-            return
-        with contextlib.suppress(Lost):
-            channel.send(work(order))
-
-
 def advice(command):
     """What to do next: the JSON of a command that reads the log. Raises NoAdvice."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=120,
-            check=False,
-        )
-        if done.returncode:
-            raise NoAdvice(last_line(done.stderr.decode(errors="replace")))
-        return json.loads(done.stdout.decode())
+        said = subprocess.check_output(command, stdin=DEVNULL, stderr=PIPE, timeout=120)
+        return json.loads(said.decode())
+    except subprocess.CalledProcessError as error:
+        raise NoAdvice(last_line(error.stderr.decode(errors="replace"))) from None
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise NoAdvice(str(error)) from None
 
@@ -391,10 +371,6 @@ def last_line(text):
 _libc = ctypes.CDLL(None)
 
 
-def _die_with_parent():
-    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 class Process:
     """A program that was started here, with its output."""
 
@@ -405,11 +381,12 @@ class Process:
             command,
             cwd=folder,
             env=dict(os.environ, **environment),
-            stdin=subprocess.DEVNULL,
+            stdin=DEVNULL,
             stdout=self._out,
-            stderr=subprocess.STDOUT,
+            stderr=STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - a system call and nothing else
+            # A system call and nothing else: PR_SET_PDEATHSIG.
+            preexec_fn=lambda: _libc.prctl(1, signal.SIGKILL),  # noqa: PLW1509
         )
         self.pid = self._process.pid
 

@@ -238,7 +238,8 @@ class Tournament:
             under_load = isinstance(round_, dict)
             asked = round_["pairs"] if under_load else round_
             tests = round_["tests"] if under_load else itertools.repeat(None)
-            pairs = [pair for pair in asked if not any(map(self._left_alone, pair))]
+            tried = {rank for rank, n in self.failures.items() if n >= PATIENCE_WITH_A_NODE}
+            pairs = [pair for pair in asked if not tried & {*pair}]
             if not pairs or (under_load and pairs != asked):
                 continue  # a pair that is left alone would be missing from the load
             width, begin = self.plan["width"] or len(pairs), None
@@ -338,10 +339,13 @@ class Tournament:
         said = None
         try:
             if begin:
-                self._wait(begin)
+                begin.wait(self.plan["limit"] + 30)
             began = time.monotonic()
             said = client.ask(order, self.plan["limit"] + 10)
             ended = time.monotonic()
+        except threading.BrokenBarrierError:
+            reason = "another pair of its round failed: they did not run together"
+            raise Failed(reason, follows=True) from None
         finally:
             well = bool(said) and said.get("rc") == 0
             served = server.ask({"do": "finish", "well": well}, 20)
@@ -353,13 +357,6 @@ class Tournament:
         self._checked(server, served, program)
         times = {"began": began, "ended": ended}
         return {"iterations": count, "client": said, "server": served, **times}
-
-    def _wait(self, begin):
-        try:
-            begin.wait(self.plan["limit"] + 30)
-        except threading.BrokenBarrierError:
-            reason = "another pair of its round failed: they did not run together"
-            raise Failed(reason, follows=True) from None
 
     @staticmethod
     def _checked(member, answer, program):
@@ -380,9 +377,6 @@ class Tournament:
         for rank, other in ((a, b), (b, a)):
             if other in self.well and rank not in self.well:
                 self.failures[rank] = self.failures.get(rank, 0) + 1
-
-    def _left_alone(self, rank):
-        return self.failures.get(rank, 0) >= PATIENCE_WITH_A_NODE
 
 
 def _failed(error):

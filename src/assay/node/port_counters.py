@@ -13,8 +13,9 @@ from collections.abc import Mapping
 PORTS = "/sys/class/infiniband"
 FOLDERS = ("counters", "hw_counters")
 
-#: Names of what a port received and sent, with the bytes of one count. A packet has at most 4096 B
-#: (the largest MTU of the InfiniBand specification), so packets are an upper bound of the bytes.
+#: Names of what an interface or a port received and sent, with the bytes of one count. A packet has
+#: at most 4096 B (the largest MTU of the InfiniBand specification), so packets are an upper bound.
+INTERFACE = ("rx_bytes", "tx_bytes", 1)
 BYTES = ("port_rcv_data", "port_xmit_data", 4)
 PACKETS = ("rcvd_pkts", "sent_pkts", 4096)
 
@@ -40,7 +41,7 @@ def of_port(device: str, root: str = PORTS) -> "dict | None":
 
 def traffic(counters: Mapping) -> "tuple | None":
     """Bytes received and sent, and whether they follow from packets; None if neither is counted."""
-    for received, sent, unit in (BYTES, PACKETS):
+    for received, sent, unit in (INTERFACE, BYTES, PACKETS):
         if received in counters and sent in counters:
             return counters[received] * unit, counters[sent] * unit, unit == PACKETS[2]
     return None

@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from subprocess import DEVNULL, PIPE, STDOUT
 
 #: Variables that affect the measurements. Others may hold secrets and are not read.
 VARIABLES = (
@@ -114,11 +115,7 @@ def bounded(command: list, seconds: float = 0) -> tuple:
         return None, b""
     seconds = seconds or LIMIT
     process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
+        command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
     )
     try:
         said = process.communicate(timeout=seconds)[0]
@@ -498,10 +495,7 @@ def toward(peer):
             own = asked.getsockname()[0]
     except OSError:
         return None
-    for _, name in socket.if_nameindex():
-        if address(name) == own:
-            return name
-    return None
+    return next((name for _, name in socket.if_nameindex() if address(name) == own), None)
 
 
 def address(interface):
@@ -512,11 +506,6 @@ def address(interface):
         except OSError:
             return None
     return socket.inet_ntoa(answer[20:24])
-
-
-def physical(root="/sys/class/net"):
-    """The interfaces that are devices. The rate of others (veth, bridge, tap) means nothing."""
-    return sorted(os.path.basename(os.path.dirname(p)) for p in glob.glob(root + "/*/device"))
 
 
 def user_mounts(listing):
@@ -539,13 +528,6 @@ def writable(directory):
         return False
 
 
-def places(mount, user):
-    """Directories of the user on a mount, those of variables first."""
-    named = [os.environ.get(name, "") for name in OF_USERS]
-    below = [os.path.join(mount, place.format(user)) for place in PLACES]
-    return [path for path in [*named, mount, *below] if path]
-
-
 def user_file_systems(listing, user):
     """Each mount, with the first directory on it that the user can write, else null."""
     every = user_mounts(listing)
@@ -561,8 +543,13 @@ def user_file_systems(listing, user):
 
 
 def first_writable(each, user):
-    """The first of the user's places that is on this mount and can be written."""
-    for path in places(each["mount"], user):
+    """The first of the user's places that is on this mount and can be written.
+
+    The directories that variables name come first.
+    """
+    named = [os.environ.get(name, "") for name in OF_USERS]
+    below = [os.path.join(each["mount"], place.format(user)) for place in PLACES]
+    for path in (*named, each["mount"], *below):
         if os.path.isdir(path) and mount_point(path) == each["mount"] and writable(path):
             return os.path.realpath(path)
     return None
@@ -602,7 +589,8 @@ def node(peer: "str | None" = None) -> dict:
         "gpus": output(["nvidia-smi", "-L"], lines=None),
         "topology_of_gpus": output(["nvidia-smi", "topo", "-m"], lines=None),
         "network": network_devices(),
-        "physical": physical(),
+        # The rate of interfaces that are no devices (veth, bridge, tap) means nothing.
+        "physical": sorted(path.split("/")[4] for path in glob.glob("/sys/class/net/*/device")),
         "toward_peer": toward(peer) if peer else None,
         "routes": read("/proc/net/route"),
         "ucx_devices": ucx(),

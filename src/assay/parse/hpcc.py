@@ -1,11 +1,11 @@
 """HPCC, the HPC Challenge benchmark: the file ``hpccoutf.txt`` that ``hpcc`` writes.
 
-The parser was checked against HPCC 1.5.0. Banner, sections and summary come from ``src/io.c``
-(``HPCC_Init``, ``HPCC_Finalize``) and ``src/hpcc.c``. The check of RandomAccess comes from
-``RandomAccess/MPIRandomAccess.c`` lines 879-884, that of PTRANS from ``PTRANS/pdtransdriver.c``
-lines 519-541, and that of STREAM from ``STREAM/stream.c`` lines 258-308. The HPL section is an
-output of HPL 2.0 and is read as such. Numbers of the summary that contradict each other, or those
-of the sections, are problems.
+The parser was checked against HPCC 1.4.2 and 1.5.0. Banner, sections and summary come from
+``src/io.c`` (``HPCC_Init``, ``HPCC_Finalize``) and ``src/hpcc.c``. The check of RandomAccess comes
+from ``RandomAccess/MPIRandomAccess.c`` lines 879-884, that of PTRANS from
+``PTRANS/pdtransdriver.c`` lines 519-541, and that of STREAM from ``STREAM/stream.c`` lines 258-308.
+The HPL section is an output of HPL 2.0 and is read as such. Numbers of the summary that
+contradict each other, or those of the sections, are problems.
 
 HPCC appends to its output file and never overwrites it. If its input file is missing or does not
 fit the number of ranks, HPCC runs with parameters of its own and still exits with 0. So compare
@@ -19,14 +19,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from assay.parse import Parsed, ParseError, Row, hpl
-from assay.parse.reading import first, integer, only, real, recogniser, split
+from assay.parse.reading import first, integer, only, read_as, real, recogniser, split
 from assay.parse.tables import Identity, contradictions
 
 #: Key of the summary -> its value and its line. Section -> its first and last line.
 Summary = Mapping[str, "tuple[str, int]"]
 Sections = Mapping[str, "tuple[int, int]"]
 
-VERSIONS = ("1.5",)
+VERSIONS = ("1.4", "1.5")
 
 #: The end of a metric's name -> its unit; k, M and G are powers of ten.
 _ENDS = {
@@ -102,14 +102,11 @@ def parse(text: str) -> Parsed:
     unit. A metric is a problem and has no row if it is missing, not a number, or not above 0
     (HPCC writes -1 for "did not run").
 
-    :raises ParseError: no banner, an unknown version, more than one run in the file, or an HPL
-        section that is not an output of HPL.
+    :raises ParseError: no banner, more than one run in the file, or an HPL section that is not an
+        output of HPL.
     """
     lines = split(text)
-    number, banner = only(lines, _BANNER, "banner of HPCC")
-    if banner[2] not in VERSIONS:
-        raise ParseError(f"only HPCC {', '.join(VERSIONS)} is known", number, lines[number - 1])
-
+    _, banner = only(lines, _BANNER, "banner of HPCC")
     sections = _sections(lines)
     linpack = _linpack(lines, sections)
     summary = _summary(lines, sections)
@@ -149,6 +146,7 @@ def parse(text: str) -> Parsed:
             "host": first(lines, _HOST),
             "hpl": [dict(row) for row in linpack.rows] if linpack else [],
             **{key: integer(*summary[key], key) for key in _COUNTS if key in summary},
+            **read_as(banner[2], VERSIONS),
         },
     )
 
@@ -198,8 +196,9 @@ def _measured(summary: Summary) -> tuple[tuple[Row, ...], list[str]]:
     rows: list[Row] = []
     absent = []
     missing = [metric for metric in METRICS if metric not in summary]
+    alone = summary.get("CommWorldProcs", ("", 0))[0] == "1"
     for metric, unit in METRICS.items():
-        if metric in missing:
+        if metric in missing or (alone and re.search("Ring|PingPong", metric)):
             continue
         text, number = summary[metric]
         value = real(text, number, f"{metric}={text}")

@@ -1,8 +1,9 @@
 """perftest of the RDMA community (``ib_write_bw``, ``ib_send_lat``...), checked against 4.5.
 
 The heading names the test, the device and the connection. A line of dashes follows the last row. No
-line has a version. MB/sec is 2^20 B/s (``format_factor`` in src/perftest_parameters.c). A latency
-of ``send`` and ``write`` is half of a round trip, one of ``read`` and ``atomic`` is a whole one.
+line has a version. MB/sec is 2^20 B/s (``format_factor`` in src/perftest_parameters.c), Gb/sec is
+10^9 bit/s (``--report_gbits``). Bidirectional rates count both directions. A latency of ``send``
+and ``write`` is half of a round trip, one of ``read`` and ``atomic`` is a whole one.
 
 The programs do not compare what they received with what was sent; ``validates`` is False. (A patch
 of December 2025, linux-rdma/perftest pull request 364, adds ``--data_validation``; not seen yet.)
@@ -20,22 +21,32 @@ from assay.parse.reading import MIB_PER_S, recogniser, split, without_warnings
 from assay.parse.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
 
 _TITLE = re.compile(
-    r"\s{10,}(RDMA_Write|RDMA_Read|Send|Atomic (?:FETCH_AND_ADD|CMP_AND_SWAP)) (BW|Latency) Test"
+    r"\s{10,}(RDMA_Write|RDMA_Read|Send|Atomic (?:FETCH_AND_ADD|CMP_AND_SWAP)) "
+    r"(Bidirectional )?(?:Post List )?(BW|Latency) (?:Multicast )?Test"
+)
+#: Of the clock of the processor, on standard error, between the heading and the rows.
+_CLOCK = re.compile(
+    r"Conflicting CPU frequency values detected: .*|Correlation coefficient r\^2: .*"
 )
 _OPERATIONS = {"RDMA_Write": "write", "RDMA_Read": "read", "Send": "send", "Atomic": "atomic"}
 _DASHES = "-" * 87
 #: Stands for a line of dashes. Open MPI frames its warnings by shorter ones.
 _RULE = "=" * 87
 _LABEL = re.compile(
-    r"#\w{1,20}|BW \w{1,20}\[[^\]]{1,20}\]|MsgRate\[\w{1,20}\]|t_\w{1,20}\[\w{1,20}\]"
-    r"|[\d.]{1,20}% percentile\[\w{1,20}\]"
+    r"#\w{1,20}|(?:BW \w{1,20}|MsgRate|t_\w{1,20}|[\d.]{1,20}% percentile|CPU_Util)"
+    r"\[[^\]]{1,20}\]|tps average"
 )
+_RATES = {"BW peak": "bandwidth_peak", "BW average": "bandwidth"}
 _COLUMNS = {
     "#bytes": SIZE,
+    "#sl": Column("service_level", "1", positive=False, whole=True),
     "#iterations": Column("iterations", "1", whole=True),
     # The peak is 0 if the program was told not to look for it, and a slow rate is printed as 0.
-    "BW peak[MB/sec]": Column("bandwidth_peak", "MB/s", positive=False, factor=MIB_PER_S),
-    "BW average[MB/sec]": Column("bandwidth", "MB/s", factor=MIB_PER_S),
+    **{
+        f"{label}[{unit}]": Column(name, "MB/s", positive=name == "bandwidth", factor=factor)
+        for label, name in _RATES.items()
+        for unit, factor in (("MB/sec", MIB_PER_S), ("MiB/sec", MIB_PER_S), ("Gb/sec", 125.0))
+    },
     "MsgRate[Mpps]": Column("million_messages_per_s", "1e6/s", positive=False),
     "t_min[usec]": Column("time_min", "us"),
     "t_max[usec]": Column("time_max", "us"),
@@ -44,13 +55,12 @@ _COLUMNS = {
     "t_stdev[usec]": Column("time_stdev", "us", positive=False),
     "99% percentile[usec]": Column("time_p99", "us"),
     "99.9% percentile[usec]": Column("time_p99_9", "us"),
+    "tps average": Column("transactions_per_s", "1/s"),
+    "CPU_Util[%]": Column("cpu", "%", positive=False),
 }
 #: Times of one row, ascending; the mean is not among them.
 _ASCENDING = ("time_min", "latency", "time_p99", "time_p99_9", "time_max")
-_IDENTITIES = (
-    Identity(f"bandwidth * {1 << 20} = size * million_messages_per_s * 1e6", share=0.001),
-    *(Identity(f"{one} <= {later}") for one, later in combinations(_ASCENDING, 2)),
-)
+_ORDER = (*(Identity(f"{one} <= {later}") for one, later in combinations(_ASCENDING, 2)),)
 #: Settings of the heading: name in the output -> name of the fact.
 _SETTINGS = {
     "Device": "device",
@@ -73,14 +83,14 @@ def parse(text: str) -> Parsed:
     ``time_p99``, ``time_p99_9`` [us].
 
     Facts, from the heading: ``device``, ``transport``, ``connection``, ``mtu`` [B], ``link_type``,
-    ``gid_index``; ``validates``, which is False.
+    ``gid_index``; ``bidirectional``; ``validates``, which is False.
 
     The server of ``read`` and ``atomic`` measures nothing and prints no table.
 
     :raises ParseError: no heading of a known test, no table, or a column that is not known.
     """
     text_lines = [_RULE if line == _DASHES else line for line in split(text)]
-    lines = list(without_warnings(text_lines))
+    lines = [line for line in without_warnings(text_lines) if not _CLOCK.match(line[1])]
     titles = [(at, match) for at, (_, line) in enumerate(lines) if (match := _TITLE.match(line))]
     if not titles:
         said = next((line for _, line in lines if line), "")
@@ -94,17 +104,20 @@ def parse(text: str) -> Parsed:
         raise ParseError(f"the heading is followed by no table; it ends with {quote(last)}")
     table, after = parts[tables[0]], parts[tables[0] + 1 :]
     columns = _columns(table[0])
+    unit = round(1e6 * max(column.factor for column in columns))
+    rate = Identity(f"bandwidth * {unit} = size * million_messages_per_s * 1e6", share=0.001)
+    identities = (rate, *_ORDER)
     rows: list[Row] = []
     for line in table[1:]:
         if line[1]:
-            rows += cells(line, columns, problems, identities=_IDENTITIES)
+            rows += cells(line, columns, problems, identities=identities)
     loose = [line for part in after for line in part if line[1]]
     problems += [f"line {n}: not a row of perftest: {quote(line)}" for n, line in loose]
-    kind = "bw" if title[2] == "BW" else "lat"
+    kind = "bw" if title[3] == "BW" else "lat"
     program = f"ib_{_OPERATIONS[title[1].split()[0]]}_{kind}"
     return Parsed(
         "ib-perftest", program, None, bool(rows and after), tuple(rows), units(columns),
-        capped(problems, loose), _facts(settings),
+        capped(problems, loose), {**_facts(settings), "bidirectional": bool(title[2])},
     )  # fmt: skip
 
 
@@ -121,7 +134,7 @@ def _parts(lines: Sequence[Line]) -> list[list[Line]]:
 
 def _columns(heading: Line) -> list[Column]:
     number, line = heading
-    labels = [label.replace("MiB/sec", "MB/sec") for label in _LABEL.findall(line)]
+    labels = _LABEL.findall(line)
     unknown = [label for label in labels if label not in _COLUMNS]
     if unknown or not labels or _LABEL.sub("", line).strip():
         raise ParseError("the columns of this table are not known", number, line)

@@ -1,4 +1,4 @@
-"""Intel MPI Benchmarks: PingPong, Biband and Bcast of IMB-MPI1, 2019 and 2021.
+"""Intel MPI Benchmarks: all benchmarks of IMB-MPI1, 2017 to 2021.
 
 IMB_print_header() and IMB_display_times() of src_c/IMB_output.c print the table. The parser was
 checked against 2019 Update 1, 2021.2, 2021.7 and 2021.11. MB/s is 10^6 B/s in all of them. The time
@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.reading import first, recogniser
+from assay.parse.reading import first, read_as, recogniser
 from assay.parse.tables import SIZE, Column, Identity, Line, body, capped, cells, quote, units
 
-KNOWN_MAJORS = ("2019", "2021")
+KNOWN = ("2017", "2018", "2019", "2021")
 
 _TITLE = re.compile(r"# +Intel\(R\) MPI Benchmarks (\S.*), MPI-1 part")
 _CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?$", re.ASCII)
@@ -34,7 +34,9 @@ _WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)$")
 _MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})$", re.ASCII)
 _MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})$", re.ASCII)
 _BENCHMARK = re.compile(r"# Benchmarking (\S+)")
-_RANKS = re.compile(r"# #processes = (\d{1,9})$", re.ASCII)
+_RANKS = re.compile(
+    r"# (?:#processes = (\d{1,9})|\( \d+ groups of (\d{1,9}) processes each .*)", re.ASCII
+)
 _REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
 _UNKNOWN = re.compile(r"Invalid (?:benchmark name|\S*data_type|contig_type) .*")
 _NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
@@ -44,42 +46,44 @@ FEW = 0.1
 #: The first word of the line of headings.
 _HEADS = (["#bytes"], ["#repetitions"], ["Group"])
 _END = "# All processes entering MPI_Finalize"
-_COMMON = {"#bytes": SIZE, "#repetitions": Column("repetitions", "1", whole=True)}
 # The rate of messages of 0 B is 0. The root of a broadcast leaves at once.
-_RATE = Column("bandwidth", "MB/s", positive=False)
-_MIN = Column("min", "us", positive=False)
-BENCHMARKS = {
-    "PingPong": {**_COMMON, "t[usec]": Column("latency", "us"), "Mbytes/sec": _RATE},
-    "Biband": {**_COMMON, "Mbytes/sec": _RATE, "Msg/sec": Column("messages_per_s", "1/s")},
-    "Bcast": {
-        **_COMMON,
-        "t_min[usec]": _MIN,
-        "t_max[usec]": Column("max", "us"),
-        "t_avg[usec]": Column("latency", "us"),
-    },
+_COLUMNS = {
+    "Group": Column("group", "1", positive=False, whole=True),
+    "#bytes": SIZE,
+    "#repetitions": Column("repetitions", "1", whole=True),
+    "t[usec]": Column("latency", "us"),
+    "t_min[usec]": Column("min", "us", positive=False),
+    "t_max[usec]": Column("max", "us"),
+    "t_avg[usec]": Column("latency", "us"),
+    "Mbytes/sec": Column("bandwidth", "MB/s", positive=False),
+    "Msg/sec": Column("messages_per_s", "1/s"),
+    "defects": Column("defects", "1", positive=False),
 }
-_IDENTITIES = [
-    Identity("bandwidth * latency = size"),
-    Identity("bandwidth * 1e6 = messages_per_s * size"),
-    Identity("min <= latency <= max"),
-]
-_DEFECTS = {"defects": Column("defects", "1", positive=False)}
+_ORDER = Identity("min <= latency <= max")
+_MESSAGES = Identity("bandwidth * 1e6 = messages_per_s * size")
+#: Benchmark -> how often its bandwidth counts the bytes of a message; of the others once.
+_COUNTED = {"Sendrecv": 2, "Exchange": 4}
+#: With MPI_FLOAT, these benchmarks leave out what is shorter than one number.
+_REDUCING = re.compile("(All)?[Rr]educe.*")
+#: Also the quantiles of -show_tail.
+_OTHER = re.compile(rf"\[ ?[\d., ]+\]|{_UNKNOWN.pattern}")
 
 recognise = recogniser(_TITLE)
 
 
 def parse(text: str) -> Parsed:
-    """The table of one benchmark.
+    """The tables of one benchmark.
 
-    Columns: ``size`` [B], ``repetitions``; of PingPong ``latency`` [us] and ``bandwidth`` [MB/s,
-    10^6 B/s]; of Biband ``bandwidth`` and ``messages_per_s``, both directions together; of Bcast
-    ``min``, ``max`` and ``latency`` (the average) over the ranks [us]; ``defects`` if the received
-    data were checked.
+    Columns, as far as it has them: ``size`` [B], ``repetitions``; ``latency`` [us], the average
+    over the ranks if there are also ``min`` and ``max`` [us]; ``bandwidth`` [MB/s, 10^6 B/s] and
+    ``messages_per_s``, those of Biband for both directions together; ``defects`` if the received
+    data were checked; ``group`` (``-multi 1``). Several tables, for several numbers of ranks, add
+    the column ``ranks``, those of one group.
 
-    Facts: ``ranks``, ``checked`` (whether the data were), ``command_line`` (without the program).
+    Facts: ``ranks`` (of all tables, or None), ``checked`` (whether the data were), ``command_line``
+    (without the program).
 
-    :raises ParseError: no title, an unknown version, benchmark or heading, more than one benchmark,
-        or a refusal.
+    :raises ParseError: no title, an unknown heading, or a refusal.
     """
     lines, problems = body(text)
     version, lines = _title(lines, problems)
@@ -92,26 +96,40 @@ def parse(text: str) -> Parsed:
     heads = [at for at in range(end) if said[at].split()[:1] in _HEADS]
     if not heads:
         raise ParseError("no table of a benchmark")
-    benchmark, columns = _benchmark(lines[: heads[0] + 1])
-    why = "a second table: start one benchmark, with -npmin and the number of ranks"
-    problems += [f"line {lines[at][0]}: {why}" for at in heads[1:]]
-    rows = _rows(lines[heads[0] + 1 : [*heads, end][1]], columns, problems)
-    sizes = [int(row["size"]) for row in rows]
-    plan = _plan(said)
-    complete = end < len(lines) and len(heads) == 1 and bool(sizes) and plan in (None, sizes)
-    if plan is not None and sizes != plan:
-        last = sizes[-1] if sizes else "no row"
-        problems.append(f"{len(sizes)} of {len(plan)} sizes, the last is {last}, not {plan[-1]}")
+    name, columns = _benchmark(lines[: heads[0] + 1])
+    plan, whole = _plan(said, name), True
+    rows: list[Row] = []
+    counts: list[int] = []
+    for before, at, after in zip([0, *heads], heads, [*heads[1:], end]):
+        benchmark, _ = _benchmark(lines[before : at + 1])
+        counts.append(_ranks(said[before:at]))
+        known = counts[-1] not in counts[:-1]
+        if not known or benchmark.removeprefix("Multi-") != name.removeprefix("Multi-"):
+            problems.append(f"line {lines[at][0]}: a second table: read one benchmark at a time")
+            whole = False
+            break
+        of_table = _rows(lines[at + 1 : after], columns, name, problems)
+        sizes = [*dict.fromkeys(int(row["size"]) for row in of_table if "size" in row)]
+        if plan is not None and sizes != plan and "#bytes" in said[at].split():
+            last = sizes[-1] if sizes else "no row"
+            problems.append(
+                f"{len(sizes)} of {len(plan)} sizes, the last is {last}, not {plan[-1]}"
+            )
+            whole = False
+        whole = whole and bool(of_table)
+        rows += of_table if len(heads) == 1 else [{**r, "ranks": counts[-1]} for r in of_table]
     if end == len(lines):
         problems.insert(0, "IMB did not come to its end")
-    words, ranks = first(said, _WORDS), first(said, _RANKS)
+    words = first(said, _WORDS)
     facts = {
-        "ranks": ranks and int(ranks),
+        "ranks": counts[0] or None if len({*counts}) == 1 else None,
         "checked": any(column.name == "defects" for column in columns),
         "command_line": words and words.strip(),
+        **read_as(version, KNOWN),
     }
     return Parsed(
-        "imb", f"IMB-MPI1 {benchmark}", version, complete, tuple(rows), units(columns),
+        "imb", f"IMB-MPI1 {name}", version, whole and end < len(lines), tuple(rows),
+        {**units(columns), **({"ranks": "1"} if len(heads) > 1 else {})},
         capped(problems, lines[end:]), facts,
     )  # fmt: skip
 
@@ -152,48 +170,53 @@ def _title(lines: list[Line], problems: list[str]) -> tuple[str, list[Line]]:
     if not titles:
         raise ParseError("no title of the Intel MPI Benchmarks")
     at, version = titles[0]
-    if version.split(".")[0].split()[0] not in KNOWN_MAJORS:
-        raise ParseError(f"unknown version {version}; known are 2019 and 2021", *lines[at])
     for again, _ in titles[1:]:
         problems.append(f"line {lines[again][0]}: a second title (of N singletons?)")
     return version, lines[at + 1 :]
 
 
-def _plan(lines: Sequence[str]) -> list[int] | None:
+def _plan(lines: Sequence[str], name: str) -> list[int] | None:
     """The sizes that this run prints [B]; None if a file gave them (``-msglen``)."""
     low, high, log = (first(lines, pattern) for pattern in (_MINIMUM, _MAXIMUM, _CALL))
     if low is None or high is None:
         return None
     zero = [0] if int(low) == 0 else []
-    return zero + [1 << k for k in range(34) if 1 << int(log or 0) <= 1 << k <= int(high)]
+    least = max(1 << int(log or 0), 4 if _REDUCING.fullmatch(name.removeprefix("Multi-")) else 1)
+    return zero + [1 << k for k in range(34) if least <= 1 << k <= int(high)]
+
+
+def _ranks(lines: Sequence[str]) -> int:
+    """The ranks of one group, as the lines before its table say; 0 if they do not."""
+    said = [match for line in lines if (match := _RANKS.fullmatch(line))]
+    return int(said[-1][1] or said[-1][2]) if said else 0
 
 
 def _benchmark(lines: Sequence[Line]) -> tuple[str, list[Column]]:
-    """The benchmark that these lines name, and the columns that the last one has."""
-    for number, line in lines:
-        if (named := _BENCHMARK.fullmatch(line)) is None:
-            continue
-        if named[1] not in BENCHMARKS:
-            why = f"unknown benchmark; known are {', '.join(BENCHMARKS)}"
-            raise ParseError(why, number, line)
-        columns = BENCHMARKS[named[1]]
-        for known in (columns, {**columns, **_DEFECTS}):
-            if lines[-1][1].split() == list(known):
-                return named[1], list(known.values())
-        raise ParseError(f"unknown headings of {named[1]}", *lines[-1])
-    raise ParseError("a table without the name of its benchmark", *lines[-1])
+    """The benchmark that these lines name last, and the columns that the last one has."""
+    named = [match[1] for _, line in lines if (match := _BENCHMARK.fullmatch(line))]
+    if not named:
+        raise ParseError("a table without the name of its benchmark", *lines[-1])
+    heads = lines[-1][1].split()
+    if not {*heads} <= _COLUMNS.keys() or len(heads) < 4:
+        raise ParseError(f"unknown headings of {named[-1]}", *lines[-1])
+    return named[-1], [_COLUMNS[head] for head in heads]
 
 
-def _rows(lines: Sequence[Line], columns: Sequence[Column], problems: list[str]) -> list[Row]:
+def _rows(
+    lines: Sequence[Line], columns: Sequence[Column], name: str, problems: list[str]
+) -> list[Row]:
+    slowest = "max" if any(column.name == "max" for column in columns) else "latency"
+    times = _COUNTED.get(name.removeprefix("Multi-"), 1)
+    identities = (Identity(f"bandwidth * {slowest} = {times} * size"), _MESSAGES, _ORDER)
     rows: list[Row] = []
     for number, line in lines:
         if _NOT_MEASURED.fullmatch(line):
             problems.append(f"line {number}: not measured: {quote(line)}")
         elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", line):
-            found = cells((number, line), columns, problems, identities=_IDENTITIES)
+            found = cells((number, line), columns, problems, identities=identities)
             if any(row.get("defects") for row in found):
                 problems.append(f"line {number}: received data are wrong: {quote(line)}")
             rows += found
-        elif line and not line.startswith("#") and not _UNKNOWN.fullmatch(line):
+        elif line and not line.startswith("#") and not _OTHER.fullmatch(line):
             problems.append(f"line {number}: not a row of IMB-MPI1: {quote(line)}")
     return rows

@@ -1,4 +1,4 @@
-"""OSU Micro-Benchmarks (C programs), versions 5 to 7: point-to-point and blocking collectives.
+"""OSU Micro-Benchmarks (C programs), versions 5 to 7: point-to-point, one-sided and collectives.
 
 util/osu_util.c and util/osu_util_mpi.c (c/util/ from 6.0 on) print the tables. The parser was
 checked against 5.7, 5.8, 5.9, 6.1, 6.2, 7.0, 7.1, 7.2 and 7.4. The versions differ as follows:
@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 from assay.parse import Parsed, ParseError
-from assay.parse.reading import recogniser
+from assay.parse.reading import read_as, recogniser
 from assay.parse.tables import SIZE, Column, Identity, Line, Table, begun, body, quote
 
 KNOWN_MAJORS = ("5", "6", "7")
@@ -42,6 +42,8 @@ PROGRAMS: dict[str, tuple[str, int | None]] = {
     "Bandwidth": ("osu_bw", PT2PT),
     "Bi-Directional Bandwidth": ("osu_bibw", PT2PT),
     "Multi Latency": ("osu_multi_lat", PT2PT),
+    "Multi-threaded Latency": ("osu_latency_mt", PT2PT),
+    "Multi-process Latency": ("osu_latency_mp", PT2PT),
     "Multiple Bandwidth / Message Rate": ("osu_mbw_mr", PT2PT),
     "All-to-All Personalized Exchange Latency": ("osu_alltoall", COLLECTIVE),
     "All-to-Allv Personalized Exchange Latency": ("osu_alltoallv", COLLECTIVE),
@@ -55,6 +57,12 @@ PROGRAMS: dict[str, tuple[str, int | None]] = {
         )
     },
 }
+# One-sided: operation in the title -> in the name of the program. Two of them have one size.
+_ONE_SIDED = {
+    **{"Put": "put", "Get": "get", "Accumulate": "acc", "Get_accumulate": "get_acc"},
+    **{"Fetch_and_op": "fop", "Compare_and_swap": "cas"},
+}
+_KINDS = {"latency": "latency", "bandwidth": "bw", "bi-directional bandwidth": "bibw"}
 # In all versions that were checked, these programs refuse any other number of ranks ("requires
 # exactly two processes").
 TWO_RANKS = ("osu_latency", "osu_bw", "osu_bibw")
@@ -63,15 +71,23 @@ NO_SUFFIX = ("osu_multi_lat", "osu_mbw_mr")
 REDUCTIONS = ("osu_reduce", "osu_allreduce")
 
 _TITLE = re.compile(r"# OSU (\S.*) v(\d\S*)")
-_TEST = re.compile(r"MPI(?:-(CUDA MANAGED|CUDA|OPENACC|ROCM|MANAGED))? (.+) Test")
+_TEST = re.compile(r"MPI(?:_(\w+))?(?:-(CUDA MANAGED|CUDA|OPENACC|ROCM|SYCL|MANAGED))? (.+) Test")
 _PAIRS = re.compile(r"# \[ pairs: (\d{1,9}) \] \[ window size: (\d{1,9}) \]", re.ASCII)
 _DATATYPE = re.compile(r"# Datatype: (\S+)\.")
-_BUFFERS = re.compile(r"# Send Buffer on (\w+) \(\w+\) and Receive Buffer on (\w+) \(\w+\)")
-_HEADINGS = re.compile(r"# (?:Size|Avg Latency\(us\))(?:\s|$)")
+_BUFFERS = re.compile(
+    r"# (?:Send Buffer|Rank 0 Memory) on (\w+) \(\w+\) and (?:Receive Buffer|Rank 1 Memory) on "
+    r"(\w+) \(\w+\)"
+)
+_SETTING = re.compile(r"# (Window creation|Synchronization|Number of [^:]+): (.+)")
+_OVERALL = "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait"
+_HEADINGS = re.compile(r"(?:# (?:Size|Avg Latency\(us\))| +Overall\(us\))(?:\s|$)")
 _COLUMN = re.compile(
     r"(?P<size>Size)|(?P<latency>(?:Avg )?Latency ?\(us\))|(?P<min>Min Latency\(us\))"
     r"|(?P<max>Max Latency\(us\))|(?P<iterations>Iterations)|(?P<validation>Validation)"
     r"|(?P<bandwidth>Bandwidth \(MB/s\)|MB/s)|(?P<messages_per_s>Messages/s)"
+    r"|(?P<overall>Overall\(us\))|(?P<compute>Compute\(us\))|(?P<init>Coll\. Init\(us\))"
+    r"|(?P<test>MPI_Test\(us\))|(?P<wait>MPI_Wait\(us\))|(?P<pure>Pure Comm\.\(us\))"
+    r"|(?P<pure_min>Min Comm\.\(us\))|(?P<pure_max>Max Comm\.\(us\))|(?P<overlap>Overlap\(%\))"
     r"|(?P<transmit_size>Transmit Size)|P(?P<percentile>\d{1,2}) Tail (?P<of>Lat\(us\)|BW\(MB/s\))"
 )
 _COLUMNS = {
@@ -85,9 +101,16 @@ _COLUMNS = {
     "bandwidth": Column("bandwidth", "MB/s"),
     "messages_per_s": Column("messages_per_s", "1/s"),
     "transmit_size": Column("transmit_size", "B", positive=False, whole=True),
+    "overall": Column("overall", "us"),
+    **{
+        name: Column(name, "us", positive=False)
+        for name in ("compute", "init", "test", "wait", "pure", "pure_min", "pure_max")
+    },
+    "overlap": Column("overlap", "%", positive=False),
 }
 _IDENTITIES = [
     Identity("min <= latency <= max"),
+    Identity("pure_min <= pure <= pure_max"),
     Identity("messages_per_s * size / 1e6 = bandwidth"),
 ]
 # Messages that a program prints instead of a table, the most informative first.
@@ -113,20 +136,21 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     Columns, as far as the run printed them: ``size`` [B], ``latency`` [us] (the average of
     collectives), ``min`` and ``max`` over the ranks [us], ``iterations``, ``validation`` (a word),
     ``bandwidth`` [MB/s, 10^6 B/s], ``messages_per_s`` [1/s], ``p50``... (percentiles of the
-    quantity that the program measures), ``transmit_size`` [B].
+    quantity that the program measures), ``transmit_size`` [B]. Of non-blocking collectives
+    ``overall`` and its parts ``compute``, ``init``, ``test``, ``wait`` [us], ``pure``, the time of
+    the collective alone, with ``pure_min`` and ``pure_max`` [us], and ``overlap`` [%].
 
     Facts: ``accelerator`` (None, ``cuda``...), ``buffers`` (``send``, ``receive``: ``host``,
     ``device``, ``managed``) if the header states them, ``datatype``, ``pairs``, ``window_size``,
-    ``ranks`` if the program implies their number, and ``validates`` for a run with ``-c``.
+    ``ranks`` if the program implies their number, the ``settings`` of one-sided, multi-threaded and
+    multi-process programs, and ``validates`` for a run with ``-c``.
     ``validates`` is False if the program compares nothing; ``validates_why`` gives the reason.
 
     :param last_size: largest message size [B], if ``-m`` set one.
-    :raises ParseError: no table, an unknown program, version or header line, or a refusal.
+    :raises ParseError: no table, an unknown program or header line, or a refusal.
     """
     lines, problems = body(text)
     at, title = begun(lines, _TITLE, _REFUSALS, "no title of an OSU benchmark")
-    if title[2].split(".")[0] not in KNOWN_MAJORS:
-        raise ParseError(f"unknown version {title[2]}; known are 5, 6 and 7", *lines[at])
     reader = _Reader(lines[at], title[1], title[2], problems, last_size)
     for line in lines[at + 1 :]:
         reader.take(line)
@@ -140,15 +164,17 @@ class _Reader:
         self, title: Line, test: str, version: str, problems: list[str], last_size: int | None
     ) -> None:
         known = _TEST.fullmatch(test)
-        if known is None or known[2] not in PROGRAMS:
+        found = known and _program(known[1], known[3])
+        if known is None or found is None:
             raise ParseError(f"unknown test {test!r}", *title)
         self.title = title
-        self.program, self.default_last = PROGRAMS[known[2]]
+        self.program, self.default_last = found
         if last_size is None or self.default_last is None:
             last_size = self.default_last
         self.version = version
         self.problems = problems
-        self.facts: dict[str, Any] = {"accelerator": known[1].lower() if known[1] else None}
+        self.facts: dict[str, Any] = {"accelerator": known[2].lower() if known[2] else None}
+        self.facts |= read_as(version, KNOWN_MAJORS)
         self.columns: list[Column] = []
         # The headings are added to this list later.
         self.table = Table(self.program, self.columns, last_size, problems, identities=_IDENTITIES)
@@ -171,7 +197,7 @@ class _Reader:
             why = "a second table (of N singletons? of several datatypes, -T?)"
             self.problems.append(f"line {number}: {why}: {quote(text)}")
             self.ended = True
-        elif text.startswith("#") and not self.table.rows:
+        elif (text.startswith("#") or _HEADINGS.match(text)) and not self.table.rows:
             self._header(line)
         elif self.columns:
             self.table.take(line)
@@ -188,11 +214,13 @@ class _Reader:
         elif buffers := _BUFFERS.fullmatch(text):
             send, receive = buffers[1].lower(), buffers[2].lower()
             self.facts["buffers"] = {"send": send, "receive": receive}
+        elif setting := _SETTING.fullmatch(text):
+            self.facts.setdefault("settings", {})[setting[1]] = setting[2]
         elif _HEADINGS.match(text):
             self.columns += _columns(line)
             if (SIZE in self.columns) != (self.default_last is not None):
                 raise ParseError(f"not the columns of {self.program}", number, text)
-        else:
+        elif text != _OVERALL:
             raise ParseError(f"unknown header line of {self.program}", number, text)
 
     def result(self, text: str) -> Parsed:
@@ -232,6 +260,21 @@ class _Reader:
                 )
 
 
+def _program(operation: str | None, test: str) -> tuple[str, int | None] | None:
+    """The program and the size of its last row by the words of its title; None if not known."""
+    if operation:
+        known, kind = _ONE_SIDED.get(operation), _KINDS.get(test.lower())
+        one = 8 if operation in ("Fetch_and_op", "Compare_and_swap") else PT2PT
+        return (f"osu_{known}_{kind}", one) if known and kind else None
+    blocking = re.sub("^Non-[bB]locking ", "", test)
+    if blocking == test:
+        return PROGRAMS.get(test)
+    found = PROGRAMS.get(
+        blocking.replace("All-to-All Latency", "All-to-All Personalized Exchange Latency")
+    )
+    return (found[0].replace("osu_", "osu_i"), found[1]) if found else None
+
+
 def numbers(version: str | None) -> tuple[int, ...]:
     """A version as numbers, without letters behind it (``-git``); empty for an unknown one."""
     known = re.match(r"\d{1,9}(?:\.\d{1,9})*", version or "", re.ASCII)
@@ -242,7 +285,7 @@ def _columns(line: Line) -> list[Column]:
     """Columns by their headings; only one blank separates a percentile from the next heading."""
     number, text = line
     columns: list[Column] = []
-    rest = text[1:].strip()
+    rest = text.lstrip("# ")
     while rest:
         heading = _COLUMN.match(rest)
         if heading is None:

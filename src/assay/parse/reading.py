@@ -211,6 +211,12 @@ def said_by(line: str, prefix: re.Pattern[str]) -> Iterator[tuple[Process, str]]
         yield (start[1], int(start[2])), line[start.end() : end].strip()
 
 
+def read_as(version: str, known: Sequence[str]) -> dict[str, str]:
+    """The fact ``read_as`` of a version that is none of the known ones: the newest of those."""
+    is_known = any(re.match(rf"{re.escape(one)}(?!\d)", version) for one in known)
+    return {} if is_known else {"read_as": known[-1]}
+
+
 def first(lines: Iterable[str], pattern: re.Pattern[str]) -> str | None:
     """What `pattern` captures in the first line that it matches from the begin on."""
     return next((match[1] for line in lines if (match := pattern.match(line))), None)

@@ -258,8 +258,6 @@ def _largest(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: max(lanes.get(name, 0.0) for lanes in shares) for name in names}
 
 
-# --- reading ------------------------------------------------------------------------------------
-
 # The thread is a name or a number; the pid is padded to five places.
 _PREFIX = re.compile(r"\[\d+\.\d+\] \[([^\s\[\]:]+):(\d{1,9}) *:[^\]\s]*\]")
 _MESSAGE = re.compile(r"\S+:\d+\s+UCX\s+([A-Z]+)\s+(.*)")

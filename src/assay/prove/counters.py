@@ -15,13 +15,16 @@ machine that has them was not there when this was written.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from assay import files
 from assay.accused import Against, How
@@ -57,17 +60,16 @@ _PCI_FILES = (
 RULES = ("rise", "share", "most", "equals")
 
 
-class Row(NamedTuple):
-    """A counter and its limit; ``counters.yaml`` explains the fields.
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A counter has what and source; the head of ``counters.yaml`` explains all keys."""
 
-    :ivar rule: which of :data:`RULES` the limit is of; empty if there is none.
-    """
-
-    name: str
     what: str
     source: str
-    rule: str = ""
-    limit: float | None = None
+    name: str = ""
+    rise: float | None = None
+    share: float | None = None
+    most: float | None = None
+    equals: float | None = None
     of: str = "node"
     gone: bool = False
     per: float | None = None
@@ -81,10 +83,19 @@ class Row(NamedTuple):
     counters: tuple[str, ...] = ()
     snmp: str = ""
     interrupt: str = ""
-    pci_class: str = ""
+    pci_class: str = msgspec.field(default="", name="class")
     ends: tuple[str, ...] = ()
     pattern: str = ""
     tool: str = ""
+
+    @property
+    def rule(self) -> str:
+        """Which of :data:`RULES` the limit is of; empty if there is none."""
+        return next((rule for rule in RULES if getattr(self, rule) is not None), "")
+
+    @property
+    def limit(self) -> float | None:
+        return getattr(self, self.rule or "rise")  # type: ignore[no-any-return]
 
     @property
     def paths(self) -> Mapping[str, str]:
@@ -98,7 +109,7 @@ class Row(NamedTuple):
         """The counters of the row, as a reading and the record name them."""
         return tuple(dict.fromkeys(self.paths.values())) or (self.name,)
 
-    def most(self, health: Mapping[str, Any], seconds: float = 0.0) -> float | None:
+    def at_most(self, health: Mapping[str, Any], seconds: float = 0.0) -> float | None:
         """The limit on a partition, for a rise in so many seconds; None if there is none."""
         own = health.get(BY_NAME, {}).get(self.name, health.get(self.site_key))
         if own is not None or self.limit is None or self.per is None:
@@ -130,50 +141,8 @@ class Reading:
 @cache
 def rows() -> Mapping[str, Row]:
     """The table: name of a row -> the row."""
-    document = files.read_yaml(Path(__file__).with_name("counters.yaml"), ValueError)
-    found = {}
-    for name, said in document.items():
-        row: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said.items()}
-        for rule in RULES:
-            if rule in row:
-                row.update(rule=rule, limit=row.pop(rule))
-        found[name] = Row(name, pci_class=row.pop("class", ""), **row)
-    return found
-
-
-def refused(health: Mapping[str, Any], others: Iterable[str] = ()) -> list[str]:
-    """What is wrong with the extra ``health`` of a partition, one line each.
-
-    :param others: its words that are not of the table.
-    """
-    keys = {row.site_key for row in rows().values()} - {""}
-    by_name = health.get(BY_NAME, {}) if isinstance(health, Mapping) else None
-    if not isinstance(by_name, Mapping):
-        return [f"write {{word: limit}}, and {BY_NAME} as {{counter: limit}}"]
-    said = {
-        **{key: value for key, value in health.items() if key in keys},
-        **{f"{BY_NAME}: {name}": value for name, value in by_name.items()},
-    }
-    return [
-        *_unknown(health, {*keys, *others, BY_NAME}, "limit"),
-        *_unknown(by_name, rows(), f"counter in {BY_NAME}"),
-        *(
-            f"{BY_NAME}: {name} has no limit to change: each case of it is a fault"
-            for name in by_name
-            if (row := rows().get(name)) and (row.pattern or (row.gone and not row.pci_class))
-        ),
-        *(
-            f"{key} is {value!r}; give a number from 0 on"
-            for key, value in said.items()
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0
-        ),
-    ]
-
-
-def _unknown(words: Iterable[str], known: Collection[str], what: str) -> Iterator[str]:
-    for word in words:
-        if word not in known:
-            yield f"unknown {what} {word!r}; {files.nearest(word, known)}"
+    found = files.read(Path(__file__).with_name("counters.yaml"), dict[str, Row], ValueError)
+    return {name: msgspec.structs.replace(row, name=name) for name, row in found.items()}
 
 
 # --- reading a node -------------------------------------------------------------------------------
@@ -399,7 +368,7 @@ class _Run(NamedTuple):
                     _, said = max(bad.values(), key=lambda each: each[0])
                     yield row, f"{self._shown(bad)}{row.what}{said}"
         for device, (name, shown) in sorted(self.after.devices.items()):
-            if not rows()[name].most(self.health):
+            if not rows()[name].at_most(self.health):
                 for said in self.after.short.get(device, ()):
                     yield rows()[name], f"{shown}: {said}"
         lost = self.before.devices.keys() - self.after.devices.keys()
@@ -418,11 +387,19 @@ class _Run(NamedTuple):
     def _beyond(self, row: Row, device: str) -> tuple[float, str] | None:
         """By how much a counter of a device is beyond its limit, and how a line says it."""
         seconds = max(self.after.up - self.before.up, 0.0)
-        limit = row.most(self.health, seconds)
+        limit = row.at_most(self.health, seconds)
         if limit is None or (row.under_test and device not in self.tested):
             return None
         grown = {name: _rise(self.before, self.after, name, device) for name in row.names}
         count = sum(grown.values())
+        fell = [
+            f"{name} {then:g} before, {now:g} after"
+            for name in row.names
+            for then, now in [[it.values.get(name, {}).get(device, math.nan) for it in self[:2]]]
+            if device in self.tested and now < then
+        ]
+        if fell:
+            return count, f": set back, so earlier ones are not known ({', '.join(fell)})"
         more = f": {count:g} more during the run"
         if row.rule in ("rise", "") and count > limit:
             at_most = f", at most {number(limit)} in {seconds:.0f} s" if limit else ""
@@ -469,29 +446,17 @@ def _each(row: Row, grown: Mapping[str, float]) -> str:
 # --- the nodes of a job ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """The nodes of a job.
-
-    :ivar problems: what was wrong with them, one line each, with the node that it accuses.
-    :ivar doubts: the same, where other work on a shared machine may be the cause.
-    :ivar record: what the record of a case keeps: node -> ``rose``, ``unread``.
-    """
-
-    problems: tuple[str, ...]
-    doubts: tuple[str, ...]
-    record: Mapping[str, Any]
-
-
 def of_job(
     folder: Path, health: Mapping[str, Any] | None = None, tested: Collection[str] = ()
-) -> Nodes:
-    """The readings that a job left in its stage directory.
+) -> tuple[list[str], list[str], dict[str, Any]]:
+    """What was wrong with the nodes of a job, by the readings in its stage directory.
 
     A node whose readings are incomplete is recorded and not judged: a job that was killed leaves
     none after the benchmark, and fails for that.
 
     :param tested: the network devices that the job measured between nodes.
+    :returns: the problems, one line each, with the node that it accuses; the same, where other work
+        on a shared machine may be the cause; what the record keeps: node -> ``rose``, ``unread``.
     """
     found: dict[bool, list[str]] = {False: [], True: []}
     record: dict[str, Any] = {}
@@ -509,4 +474,4 @@ def of_job(
         for row, line in _Run(before, after, health or {}, tested).judged():
             how = How.LOSSY if row.of == "port" else How.DIFFERS
             found[row.other_work].append(Against(f"{host}: {line}", [host], how))
-    return Nodes(tuple(found[False]), tuple(found[True]), record)
+    return found[False], found[True], record

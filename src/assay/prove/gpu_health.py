@@ -95,7 +95,9 @@ def _counted(reading: Reading, beside: Sequence[Gpu] = ()) -> counters.Reading:
                 name, device = link[2], f"{each.uuid} {link[1]}"  # noqa: PLW2901
                 devices[device] = "nvlink_there", f"{each}: NVLink {link[1]}"
             values.setdefault(name, {})[device] = value
-    gpus = {_address(each.bus): str(each) for each in (*reading.gpus, *beside)}
+    # The kernel writes an address on the bus as 0000:1b:00, without the function.
+    there = (*reading.gpus, *beside)
+    gpus = {each.bus.lower()[-12:].rpartition(".")[0]: str(each) for each in there}
     lines = {
         line: next((gpu for at, gpu in gpus.items() if at in line.lower()), "")
         for line in reading.xids
@@ -166,11 +168,6 @@ def _without_nvlink(each: Gpu, reading: Reading) -> Iterator[str]:
             yield f"{both}, but cannot access each other's memory: {why}"
 
 
-def _address(bus: str) -> str:
-    """The address on the bus as the kernel writes it: ``0000:1b:00``, without the function."""
-    return bus.lower()[-12:].rpartition(".")[0]
-
-
 def record(before: Reading, after: Reading) -> dict[str, Any]:
     """What the record of a case keeps of the state."""
     return {
@@ -178,9 +175,6 @@ def record(before: Reading, after: Reading) -> dict[str, Any]:
         "rose": counters.rises(*_of_run(before, after)),
         "unread": {**before.unread, **after.unread},
     }
-
-
-# --- which GPU each process used ------------------------------------------------------------------
 
 
 class Taken(NamedTuple):

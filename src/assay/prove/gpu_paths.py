@@ -231,7 +231,11 @@ def prove(
     if way.place == INTER and way.over == TCP:
         carried = ucx_log.carriers(log, sent.sizes)
         means = carried.means
-        problems += _other_carriers(carried, TCP)
+        others = sorted(lane for lane in carried.lanes if transport_of(lane) != TCP)
+        problems += [f"{lane} carried messages: {TCP} was asked for" for lane in others]
+        if carried.unproven or means == ucx_log.NONE:
+            sizes = ", ".join(map(str, carried.unproven)) or "any size"
+            problems.append(f"UCX's log does not show what carried messages of {sizes} B")
     problems += _wrong_lanes(way, lanes)
     if way.gpu.unproven:
         problems.append(way.gpu.unproven)
@@ -247,16 +251,6 @@ def _lanes(log: UcxLog) -> set[str]:
     lanes = {lane for config in log.peer_configs() for lane in config.lanes}
     rows = (row for table in log.peer_tables("") for row in table.rows)
     return lanes.union(*(row.lanes for row in rows))
-
-
-def _other_carriers(carried: ucx_log.Carried, transport: str) -> list[str]:
-    """Problems if another transport carried messages, or if it is not known what carried some."""
-    others = sorted(lane for lane in carried.lanes if transport_of(lane) != transport)
-    problems = [f"{lane} carried messages: {transport} was asked for" for lane in others]
-    if carried.unproven or carried.means == ucx_log.NONE:
-        sizes = ", ".join(map(str, carried.unproven)) or "any size"
-        problems.append(f"UCX's log does not show what carried messages of {sizes} B")
-    return problems
 
 
 def _wrong_lanes(way: Way, lanes: Collection[str]) -> list[str]:
@@ -301,24 +295,18 @@ def _buffers_elsewhere(gpu: Accelerator, log: UcxLog, buffers: str) -> list[str]
 _COPIED = re.compile(r"using \S+ implementation of gdr_copy_(?:to|from)_mapping")
 
 
-@dataclass(frozen=True)
-class Gdrcopy:
-    """What gdrcopy reports about itself.
+def gdrcopy(way: Way, stderr: str) -> tuple[str, list[str]]:
+    """Whether gdrcopy ``copied`` anything, or was ``silent``; and what is wrong, one line each.
 
-    :ivar said: ``copied`` or ``silent``. ``silent`` does not prove that nothing was copied: some
-        processors lack the instructions that gdrcopy reports, and it does not report aligned copies
-        of up to 8 B (seen with UCX 1.16 in tests/data/vgpu). The ratio on/off decides then.
+    ``silent`` does not prove that nothing was copied: some processors lack the instructions that
+    gdrcopy reports, and it does not report aligned copies of up to 8 B (seen with UCX 1.16 in
+    tests/data/vgpu). The ratio on/off decides then.
+
+    :param stderr: of all processes of a launch.
     """
-
-    said: str
-    problems: tuple[str, ...]
-
-
-def gdrcopy(way: Way, stderr: str) -> Gdrcopy:
-    """Whether gdrcopy copied anything, by the standard error of all processes of a launch."""
     if _COPIED.search(stderr) is None:
-        return Gdrcopy("silent", ())
-    return Gdrcopy("copied", () if _of(way).gdrcopy else ("gdrcopy copied: it should be off",))
+        return "silent", []
+    return "copied", [] if _of(way).gdrcopy else ["gdrcopy copied: it should be off"]
 
 
 #: The transports behind the aliases in :func:`_list` (src/ucp/core/ucp_context.c of v1.22.0).

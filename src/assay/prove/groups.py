@@ -10,31 +10,36 @@ A site describes the link in the extra ``between`` of a partition with the featu
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection
+from typing import Annotated, Any
 
+import msgspec
 from reframe.utility import nodelist_expand
 
+from assay import files
 from assay.prove.launch import short_name
 
-_KEYS = ("groups", "bandwidth", "latency")
+Above0 = Annotated[float, msgspec.Meta(gt=0, lt=1e12)]
 
 
-@dataclass(frozen=True)
-class Between:
-    """The link between two groups of nodes.
+class Between(msgspec.Struct, forbid_unknown_fields=True):
+    """The link has groups, two, each with the list of its nodes, bandwidth and latency.
 
     :ivar groups: name of each group -> the names of its nodes.
     :ivar bandwidth: of all its traffic in one direction [MB/s].
     :ivar latency: one way, from node to node [us].
     """
 
-    groups: Mapping[str, tuple[str, ...]]
-    bandwidth: float
-    latency: float
+    groups: Annotated[dict[str, Any], msgspec.Meta(min_length=2, max_length=2)]
+    bandwidth: Above0
+    latency: Above0
+
+    def __post_init__(self) -> None:
+        self.groups = {name: _nodes(name, said) for name, said in self.groups.items()}
+        first, second = self.groups.values()
+        if both := sorted({*first} & {*second}):
+            raise ValueError(f"groups: {both[0]} is in both groups")
 
     def group_of(self, host: str) -> str:
         """The group of a node, by its short name; "" if it is in none."""
@@ -73,21 +78,9 @@ def parse(raw: Any) -> Between:
 
     :raises ValueError: it is not such a description; the message names the key and the fix.
     """
-    if not isinstance(raw, Mapping) or set(raw) != {*_KEYS}:
-        raise ValueError(f"must have exactly the keys {', '.join(_KEYS)}")
-    groups = raw["groups"]
-    if not isinstance(groups, Mapping) or len(groups) != 2:
-        raise ValueError("groups: must name two groups, each with the list of its nodes")
-    nodes = {str(name): _nodes(name, names) for name, names in groups.items()}
-    first, second = nodes.values()
-    if both := sorted({*first} & {*second}):
-        raise ValueError(f"groups: {both[0]} is in both groups")
-    for key in ("bandwidth", "latency"):
-        value = raw[key]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not (number and 0 < value < math.inf):
-            raise ValueError(f"{key}: {value!r} is not a number above 0")
-    return Between(nodes, float(raw["bandwidth"]), float(raw["latency"]))
+    if fault := files.misshapen(raw, Between):
+        raise ValueError(fault)
+    return msgspec.convert(raw, Between)
 
 
 def _nodes(group: object, said: object) -> tuple[str, ...]:

@@ -157,6 +157,8 @@ def out_of_time(launch: Launch, claimed: float, text: str, slack: float = 0.0) -
         accounts = f"the output accounts for {claimed:.1f} s"
         problems.append(f"{accounts}, the launch took {took:.1f} s: {another}")
     for match in _DATE.finditer(text):
+        if _BUILD.search(text, text.rfind("\n", 0, match.start()) + 1, match.start()):
+            continue
         try:
             said = datetime.strptime(" ".join(match[0].split()), "%a %b %d %H:%M:%S %Y")
         except ValueError:
@@ -175,6 +177,8 @@ _DATE = re.compile(
     r"[ \d]\d \d\d:\d\d:\d\d \d{4}\b",
     re.ASCII,
 )
+#: What stands before the date of a build, which may be any.
+_BUILD = re.compile(r"\b(?:built|compiled)\b", re.IGNORECASE)
 
 #: Programs date their output in whole seconds, and start a little after the job script [s].
 LATE = 2.0

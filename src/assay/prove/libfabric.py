@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 #: Providers that tests use on every machine.
 PROVIDERS = ("tcp", "shm")
@@ -28,27 +27,17 @@ _PEER = re.compile(
 _WARNING = re.compile(r"^libfabric:\d+:\d+:\S*:\S+:\S+\(\):\d+<warn> (.*)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Proof:
-    """What the logs of one run prove.
-
-    :ivar providers: providers that the processes opened, with their versions.
-    :ivar problems: what is wrong or unproven, one line each; empty for a proven run.
-    """
-
-    providers: tuple[str, ...]
-    problems: tuple[str, ...]
-
-
 def environment(provider: str) -> dict[str, str]:
     """Variables that allow libfabric only this provider, and make it say what it opened."""
     return {"FI_PROVIDER": provider, "FI_LOG_LEVEL": "info"}
 
 
-def prove(provider: str, logs: Sequence[str]) -> Proof:
+def prove(provider: str, logs: Sequence[str]) -> tuple[list[str], list[str]]:
     """Whether all processes used this provider and no other.
 
     :param logs: standard error of each process of one launch.
+    :returns: the providers that the processes opened, with their versions; what is wrong or
+        unproven, one line each, nothing for a proven run.
     """
     problems: list[str] = []
     found: set[str] = set()
@@ -67,4 +56,4 @@ def prove(provider: str, logs: Sequence[str]) -> Proof:
         problems += [f"libfabric warns: {said}" for said in dict.fromkeys(_WARNING.findall(log))]
     if len(found) > 1:
         problems.append(f"different providers ran: {', '.join(sorted(found))}")
-    return Proof(tuple(sorted(found)), tuple(dict.fromkeys(problems)))
+    return sorted(found), list(dict.fromkeys(problems))

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import assay.node
 from assay.node import port_counters
@@ -26,31 +27,20 @@ from assay.workloads.sizing import Grid, Layout
 WITNESS = Path(assay.node.__file__).with_name("link-witness.sh")
 READINGS = "link.*.*"
 
-_LINE = re.compile(
-    r"(before|after) (\S+) (\S+) "
-    r"(?:received=(\d+) sent=(\d+) unit=(\d+)|(missing)|counters((?: \w+=\d+)*))",
-    re.ASCII,
-)
+_LINE = re.compile(r"(before|after) (\S+) (\S+) (?:missing|counters((?: \w+=\d+)*))\n", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """The counters of one device at one time, as one rank's witness read them.
 
     :ivar when: ``before`` or ``after`` the program.
-    :ivar received: bytes since the counter began [B]; None if the device does not count them.
-    :ivar sent: the same for sent bytes.
-    :ivar there: whether there is such a device.
-    :ivar packets: whether `received` and `sent` are what fits into the packets that it counts.
+    :ivar counters: None if there is no such device.
     """
 
     when: str
     host: str
     device: str
-    received: int | None
-    sent: int | None
-    there: bool = True
-    packets: bool = False
+    counters: Mapping[str, int] | None
 
 
 @dataclass(frozen=True)
@@ -75,11 +65,14 @@ def parse(text: str) -> tuple[Reading, ...]:
     :raises ValueError: a line is not a reading, or a device lacks its reading before or after.
     """
     readings = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
         match = _LINE.fullmatch(line)
         if match is None:
             raise ValueError(f"line {number} is not a reading: {line[:60]!r}")
-        readings.append(_reading(match))
+        when, host, device, listed = match.groups()
+        pairs = (pair.split("=") for pair in (listed or "").split())
+        counters = {name: int(value) for name, value in pairs}
+        readings.append(Reading(when, host, device, None if listed is None else counters))
     before, after = (
         [(reading.host, reading.device) for reading in readings if reading.when == when]
         for when in ("before", "after")
@@ -87,18 +80,6 @@ def parse(text: str) -> tuple[Reading, ...]:
     if not before or before != after:
         raise ValueError("it ends before the program did: was the rank killed?")
     return tuple(readings)
-
-
-def _reading(match: re.Match[str]) -> Reading:
-    when, host, device, received, sent, unit, missing, listed = match.groups()
-    if missing:
-        return Reading(when, host, device, None, None, there=False)
-    if unit:
-        return Reading(when, host, device, int(received) * int(unit), int(sent) * int(unit))
-    pairs = (pair.split("=") for pair in listed.split())
-    counters = {name: int(value) for name, value in pairs}
-    received, sent, packets = port_counters.traffic(counters) or (None, None, False)
-    return Reading(when, host, device, received, sent, packets=packets)
 
 
 def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
@@ -129,7 +110,7 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
     unavailable = []
     for (host, device), there in ends.items():
         try:
-            grown = _grown_of(there)
+            grown = _grown(there)
         except ValueError as error:
             problems.append(f"{device} on {host}: {error}")
             continue
@@ -142,7 +123,17 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
             totals[direction] += grown[direction]
         carried.setdefault(host, {})[device] = sum(grown.values())
     if not problems and not unavailable:
-        problems = _too_little(moved, ends, needed)
+        devices = ",".join(sorted({device for _, device in ends}))
+        counted = (
+            port_counters.traffic(r.counters or {}) for there in ends.values() for r in there
+        )
+        most = "at most " if any(traffic and traffic[2] for traffic in counted) else ""
+        problems = [
+            f"{host} moved {most}{size(total)} over {devices}, the benchmark moves at least "
+            f"{size(needed)}: the bytes took another way"
+            for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
+            if total < needed
+        ]
     return Crossing(moved, tuple(problems), tuple(unavailable), carried)
 
 
@@ -172,49 +163,29 @@ def misrouted(crossing: Crossing, asked: Sequence[str]) -> list[str]:
     return problems
 
 
-def _too_little(
-    moved: Mapping[str, Mapping[str, int]],
-    ends: Mapping[tuple[str, str], Sequence[Reading]],
-    needed: float,
-) -> list[str]:
-    devices = ",".join(sorted({device for _, device in ends}))
-    most = "at most " if any(r.packets for there in ends.values() for r in there) else ""
-    return [
-        f"{host} moved {most}{size(total)} over {devices}, the benchmark moves at least "
-        f"{size(needed)}: the bytes took another way"
-        for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
-        if total < needed
-    ]
+def _grown(readings: Sequence[Reading]) -> dict[str, int] | None:
+    """Bytes that a device received and sent [B], which each rank of its node has read.
 
-
-def _grown_of(readings: Sequence[Reading]) -> dict[str, int] | None:
-    """Bytes that a device received and sent [B]; None if it counts neither bytes nor packets.
+    None if it counts neither bytes nor packets.
 
     :raises ValueError: there is no such device, or a counter decreased.
     """
-    if not all(reading.there for reading in readings):
+    if any(reading.counters is None for reading in readings):
         raise ValueError("there is no such device; correct the partition's network_device")
-    if any(reading.received is None for reading in readings):
-        return None
-    return {direction: _grown(readings, direction) for direction in ("received", "sent")}
-
-
-def _grown(readings: Sequence[Reading], direction: str) -> int:
-    """Increase of a counter of bytes of a node, which each of the node's ranks has read.
-
-    :raises ValueError: it decreased.
-    """
-    before, after = (
-        [getattr(reading, direction) for reading in readings if reading.when == when]
-        for when in ("before", "after")
-    )
-    if max(after) < max(before) or min(after) < min(before):
-        said = f"it had {direction} {max(before)} B before and {max(after)} B after"
-        raise ValueError(f"{said}: the counter was reset, or wrapped")
-    return int(max(after) - min(before))
-
-
-# --- minimum traffic of a benchmark --------------------------------------------------------------
+    counted = [(each.when, port_counters.traffic(each.counters or {})) for each in readings]
+    found = {}
+    for at, direction in enumerate(("received", "sent")):
+        before, after = (
+            [traffic[at] for when, traffic in counted if when == which and traffic]
+            for which in ("before", "after")
+        )
+        if len(before) + len(after) < len(readings):
+            return None
+        if max(after) < max(before) or min(after) < min(before):
+            said = f"it had {direction} {max(before)} B before and {max(after)} B after"
+            raise ValueError(f"{said}: the counter was reset, or wrapped")
+        found[direction] = max(after) - min(before)
+    return found
 
 
 def message_bytes(benchmark: str, layout: Layout, window: int = 1) -> int:

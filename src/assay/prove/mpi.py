@@ -67,6 +67,10 @@ class Mpi:
         return openmpi.parse(stderr)
 
 
+#: How Open MPI prints the value of a switch in its environment.
+SWITCHES = {"0": "false", "1": "true"}
+
+
 class OpenMpi(Mpi):
     """Open MPI 4.1 and 5.0.
 
@@ -121,12 +125,15 @@ class OpenMpi(Mpi):
                 # Open MPI prints other settings in words of its own: 10 as component, 1 as true.
                 # Only a file of overrides counts more than the environment.
                 if "_" not in name:
-                    found += steering.other_value(variable, value, asked[variable])
+                    mend = f": remove it from {file}" if file else ""
+                    wrong = steering.other_value(variable, value, asked[variable])
+                    found += [f"{line}{mend}" for line in wrong]
             elif not (
                 name.startswith(tuple(f"{word}_" for word in RUN_TIME))
                 or name in (*RUN_TIME, *SYNONYMS, *shared)
                 or any(word in name for word in PRINTED_BY_MPI)
                 or value == DEFAULTS.get(name)
+                or (not file and value == SWITCHES.get(machine.variables.get(variable, "")))
                 or (name in COMPONENTS and PACKAGED_COMPONENTS.fullmatch(value))
             ):
                 found += (

@@ -138,7 +138,7 @@ HARMLESS = frozenset(
         *("syslog_address", "session_extras"),
         # How often cases are launched, and which are first: all launches are judged.
         *("reruns", "duration", "maxfail", "exec_order"),
-        # Which site: :mod:`assay.sites.invocation` compares it with the host.
+        # Which site: :mod:`assay.sites` compares it with the host.
         *("system", "recursive", "run", "autodetect_method", "autodetect_methods"),
         *("autodetect_fqdn", "autodetect_xthostname"),
         "RFM_INSTALL_PREFIX",  # ReFrame sets it itself

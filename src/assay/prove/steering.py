@@ -129,8 +129,8 @@ def rank(text: str) -> Steering:
     head = _HEAD.fullmatch(lines[0]) if lines else None
     if head is None:
         raise ValueError(f"its first line is not that of a rank: {text[:60]!r}")
-    lists: dict[str, frozenset[int]] = {}
-    policy, place = "", {}
+    cpus: frozenset[int] = frozenset()
+    memories, policy, place = cpus, "", {}
     variables, files, sections = {}, [], {"": ""}
     for line in lines[1:]:
         name, equals, value = line.partition("=")
@@ -142,19 +142,17 @@ def rank(text: str) -> Steering:
                 sections[path] = match[2].strip()
             else:
                 files.append((match[1], sections.get(path, ""), match[3], match[4].strip()))
-        elif line.startswith(("Cpus_allowed_list ", "Mems_allowed_list ")):
-            lists[line[:4]] = numbers(line.partition(" ")[2])
+        elif line.startswith("Cpus_allowed_list "):
+            cpus = numbers(line.partition(" ")[2])
+        elif line.startswith("Mems_allowed_list "):
+            memories = numbers(line.partition(" ")[2])
         elif line.startswith("policy "):
             policy = line.partition(" ")[2]
         elif line.startswith("place "):
             place[name.partition(" ")[2]] = value
         elif equals and re.fullmatch(r"[A-Z]\w*", name):
             variables[name] = value
-    nothing: frozenset[int] = frozenset()
-    return Steering(
-        head[1], head[2], lists.get("Cpus", nothing), lists.get("Mems", nothing), variables,
-        tuple(files), policy, place,
-    )  # fmt: skip
+    return Steering(head[1], head[2], cpus, memories, variables, tuple(files), policy, place)
 
 
 def node(text: str) -> Node:
@@ -253,6 +251,7 @@ def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> li
     for name, value in process.variables.items():
         if name == "BASH_ENV" or (
             name.startswith(("OMPI_MCA_", "PRTE_MCA_"))
+            and name not in machine.variables
             and (name in asked or not name.startswith(PLACING))
         ):
             continue  # Open MPI itself reports the settings that its ranks read
@@ -433,19 +432,19 @@ def far_memory(ranks: Sequence[Steering], numa: Mapping[int, int]) -> list[str]:
 
     :param numa: processor -> its NUMA node, on any of the (identical) nodes.
     """
-    problems: dict[str, None] = {}
+    problems = []
     for rank in ranks:
         mode, _, nodes = rank.policy.partition(":")
         near = {numa[cpu] for cpu in rank.cpus if cpu in numa}
         far = numbers(nodes) if mode.startswith(("bind", "prefer", "interleave")) else frozenset()
         far = far or rank.memories
         if near and far and not near & far:
-            problems[
+            problems.append(
                 f"ranks on {rank.host} take their memory from NUMA node {_named(far)}, their "
                 f"processors are on {_named(near)}: is there a numactl, or an option of the "
                 "launcher?"
-            ] = None
-    return list(problems)
+            )
+    return list(dict.fromkeys(problems))
 
 
 def _named(found: Collection[int]) -> str:
@@ -457,19 +456,19 @@ def of_ucx(log: UcxLog, asked: Mapping[str, str], machine: Machine) -> list[str]
 
     Also the requested ones that reached some of the processes only.
     """
-    found: dict[str, None] = {}
+    found: list[str] = []
     read = {name for variables in log.env.values() for name in variables}
     for (host, pid), variables in log.env.items():
         for name in sorted({*asked} & read - {*variables, "UCX_TLS"}):
             if not name.startswith(PRINTED):
-                found[f"{name} did not reach {host}:{pid}, {asked[name]} was asked for"] = None
+                found.append(f"{name} did not reach {host}:{pid}, {asked[name]} was asked for")
         for name, value in variables.items():
             # UCX_TLS has a message of its own.
             if name == "UCX_TLS" or narrowed(name, value, asked):
                 continue
             if name not in asked:
-                found.update(dict.fromkeys(machine.variable(name, value)))
+                found += machine.variable(name, value)
             elif not name.startswith(PRINTED) and "$" not in asked[name] and value != asked[name]:
                 said = f"{name} was {value} where the program ran, {asked[name]} was asked for"
-                found[said] = None
-    return list(found)
+                found.append(said)
+    return list(dict.fromkeys(found))

@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from reframe.frontend.executors import policies
@@ -77,18 +78,9 @@ def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
     _moved[0] = any(task.state != state for task, state in before)
 
 
-class _Time:
-    """The replacement of the module ``time`` where ReFrame pauses."""
-
-    sleep = staticmethod(pause)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(time, name)
-
-
 def install() -> None:
     """Replaces ReFrame's pause and its look at all cases."""
-    policies.time = _Time()
+    policies.time = SimpleNamespace(**{**vars(time), "sleep": pause})
     controller, policy = policies._PollController, policies.AsynchronousExecutionPolicy
     controller.snooze = functools.partialmethod(_snooze, controller.snooze)
     policy._advance_all = functools.partialmethod(_advance_all, policy._advance_all)

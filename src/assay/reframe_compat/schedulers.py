@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from reframe.core import backends
@@ -84,15 +85,6 @@ def _what(error: SpawnedProcessError) -> str:
     return said if said.startswith(name) else f"{name}: {said}"
 
 
-class _BoundedOsext:
-    """The replacement of ``reframe.utility.osext`` for the Slurm backends."""
-
-    run_command = staticmethod(run_command)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(osext, name)
-
-
 @dataclass
 class _Watched:
     """The state of a job, and since when it has that state (monotonic clock).
@@ -153,8 +145,6 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         self._watched: dict[str, _Watched] = {}
         self._silent: float | None = None
         self._said = ""
-
-    # --- asking ---------------------------------------------------------------------------------
 
     def poll(self, *jobs: Any) -> None:
         asked = [job for job in jobs if job is not None and not self._is_over(job)]
@@ -221,8 +211,6 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         watched.given_up = True
         before = f"{watched.why}; " if watched.why else ""
         job._exception = JobError(f"{before}the job {what}; given up", job.jobid)
-
-    # --- ending ---------------------------------------------------------------------------------
 
     def _end(self, job: Any, why: str = "") -> None:
         watched = self._watched[job.jobid]
@@ -319,7 +307,7 @@ def _poll_local(self: Any, of_reframe: Any, *jobs: Any) -> None:
 def install() -> None:
     """Puts the bounded schedulers in the place of ReFrame's."""
     slurm._run_strict = functools.partial(run_command, check=True)
-    slurm.osext = _BoundedOsext()
+    slurm.osext = SimpleNamespace(**{**vars(osext), "run_command": run_command})
     slurm._SlurmJob = _Job
     for name, bounded in (("slurm", _Bounded), ("squeue", _BoundedSqueue)):
         backends._schedulers[name] = (bounded, None)

@@ -51,18 +51,20 @@ def other_sanity(test: type, ours: type) -> str:
     return next((str(each.__name__) for each in found if each is not kept), "")
 
 
-class KeepsOutputs:
-    """A listener of ReFrame's runner (``TaskEventListener``) that keeps outputs of failed cases."""
-
-    def on_task_failure(self, task: Any) -> None:
-        """ReFrame calls it for each case that failed."""
-        keep_outputs(task.check)
+class Listener:
+    """A listener of ReFrame's runner (``TaskEventListener``); most events are nothing to it."""
 
     def __getattr__(self, name: str) -> Any:
-        """Any other event is left alone."""
         if not name.startswith("on_task_"):
             raise AttributeError(name)
         return lambda task: None
+
+
+class KeepsOutputs(Listener):
+    """Keeps the outputs of failed cases."""
+
+    def on_task_failure(self, task: Any) -> None:
+        keep_outputs(task.check)
 
 
 def keep_outputs(test: Any) -> None:

@@ -9,33 +9,19 @@ alone, listing takes 1.55 s (measured 2026-11-22). The frames alone are enough t
 from __future__ import annotations
 
 import sys
-from types import FrameType, ModuleType, SimpleNamespace
-from typing import NamedTuple
+from traceback import walk_stack
+from types import SimpleNamespace
 
 import reframe.core.warnings
 
 
-class Level(NamedTuple):
-    """The part of an element of ``inspect.stack()`` that ReFrame reads."""
-
-    frame: FrameType
-
-
-def stack() -> list[Level]:
-    """The stack frames from the caller's frame upwards."""
-    found = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        found.append(Level(frame))
-        frame = frame.f_back
-    return found
-
-
-def getmodule(frame: FrameType) -> ModuleType | None:
-    """The module whose code runs in `frame`."""
-    return sys.modules.get(frame.f_globals.get("__name__", ""))
+def _stack() -> list[SimpleNamespace]:
+    """The frames from that of the caller upwards, each as ReFrame reads it."""
+    return [SimpleNamespace(frame=frame) for frame, _ in walk_stack(sys._getframe(1))]
 
 
 def install() -> None:
     """Makes ReFrame's warnings look only at frames."""
-    reframe.core.warnings.inspect = SimpleNamespace(stack=stack, getmodule=getmodule)
+    reframe.core.warnings.inspect = SimpleNamespace(
+        stack=_stack, getmodule=lambda frame: sys.modules.get(frame.f_globals.get("__name__", ""))
+    )

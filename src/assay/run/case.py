@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import reframe as rfm
+from reframe.core import runtime
 from reframe.core.exceptions import PerformanceError, SanityError
 
 from assay import accused
@@ -58,8 +60,28 @@ class CaseBase(rfm.RegressionTestPlugin):
         """
         partition, stack = self.current_partition, self.current_environ
         fixed = "image" in stack.extras or "sha256" in stack.extras.get("provenance", "")
-        loaded = [*partition.local_env.modules, *stack.modules]
+        loaded = any(each.modules for each in self._environs)
         return not fixed and bool(loaded or partition.prepare_cmds or stack.prepare_cmds)
+
+    @property
+    def _environs(self) -> tuple[Any, ...]:
+        """The environments of the site that a job has, in the order of their loading."""
+        system = runtime.runtime().system.preload_environ
+        return system, self.current_partition.local_env, self.current_environ
+
+    def _given(self) -> dict[str, str]:
+        """The environment of this process without what belongs to the site.
+
+        ReFrame loads the modules and variables of a system into it. A person may have loaded
+        modules that the site names, or found them loaded at login.
+        """
+        modules, of_system = runtime.runtime().modules_system, self._environs[0].env_vars
+        named = [each for environ in self._environs for each in environ.modules_detailed]
+        with runtime.temp_environment():
+            for module in reversed(named):
+                if modules.is_module_loaded(module["name"]):
+                    modules.unload_module(**module)
+            return {name: it for name, it in os.environ.items() if name not in of_system}
 
     def _foreign(
         self, libraries: Collection[str], node: steering.Node, ranks: Sequence[steering.Steering]

@@ -191,7 +191,6 @@ class GpuMixin(GpusOfNode, UcxMixin):
             else problem for problem in proof.problems
         ]  # fmt: skip
         if self.accelerator.small:
-            gdrcopy = gpu_paths.gdrcopy(self.way, said)
-            record["gdrcopy"] = gdrcopy.said
-            problems += gdrcopy.problems
+            record["gdrcopy"], wrong = gpu_paths.gdrcopy(self.way, said)
+            problems += wrong
         return problems

@@ -21,7 +21,7 @@ from assay.catalogue import IN_IMAGE
 from assay.parse import Parsed, openmpi, ucx_log
 from assay.prove import launch, links, mpi, node_state, steering, transports
 from assay.prove.launch import SKIPPED_FILE
-from assay.run import ucx
+from assay.run import shared, ucx
 from assay.run.job_request import starter
 from assay.run.partition import halves
 from assay.run.site import misdescribed
@@ -117,8 +117,9 @@ class MpiCheck(StrictCheck):
     @run_after("setup")
     def _no_path_without_reports(self) -> None:
         library = self.mpi_library
-        # What the site does not state may have changed since it was accepted.
-        kind = "incomplete" if self._mpi_seen else "not-here"
+        # What nobody states may have changed since the site was accepted.
+        unstated = self._mpi_seen or shared.of_a_person(self)
+        kind = "incomplete" if unstated else "not-here"
         why = f"the MPI {library.word} reports no path that the suite can read; Open MPI does"
         self.leave_out(kind, isinstance(self, UcxMixin) and not library.reports, why)
 

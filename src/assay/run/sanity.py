@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -149,14 +148,15 @@ class Believed(CaseBase):
             return [f"{steering.JOB} cannot be read: {error}"]
         if node.job.nonce != self._nonce:
             return [f"{steering.JOB} is of another launch"]
-        asked, extras = self._requested_variables(), self.current_environ.extras
-        self._machine = machine = steering.machine(node, extras, asked, os.environ)
+        asked, given = self._requested_variables(), self._given()
+        extras = self.current_environ.extras
+        self._machine = machine = steering.machine(node, extras, asked, given)
         owned, job = steering.settings(node, machine), dict(node.job.variables)
         self._record["settings"] = {"sha256": plan.digest(owned), "machine": owned, "job": job}
         script = text(Path(str(self.job.script_filename)))
         return [
             *steering.unasked(steering.of_job(node.job), asked, machine),
-            *steering.hidden(node, script, os.environ),
+            *steering.hidden(node, script, given),
             *self._calibrated_otherwise(plan.digest(owned)),
         ]
 
@@ -191,14 +191,12 @@ class Believed(CaseBase):
         # The link witness reads the devices under test on each node.
         witnessed = links.READINGS in self.keep_files
         devices = self.partition_extra("network_device").split(",") if witnessed else ()
-        nodes = counters.of_job(Path(), health, devices)
-        self._record["node_health"] = nodes.record
-        unread = [
-            f"{host}: {it['unread']}" for host, it in nodes.record.items() if "rose" not in it
-        ]
+        problems, doubts, nodes = counters.of_job(Path(), health, devices)
+        self._record["node_health"] = nodes
+        unread = [f"{host}: {it['unread']}" for host, it in nodes.items() if "rose" not in it]
         # A run between nodes that came to its end must show what their ports counted.
         must = witnessed and self._launched is not None and self._launched.rc == 0
-        return [*nodes.problems, *(unread if must else ())], nodes.doubts
+        return [*problems, *(unread if must else ())], doubts
 
     def _program(self) -> str:
         return Path(str(self.executable)).name

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure as Canvas
 
@@ -22,9 +21,6 @@ from assay.show.plots import Drawing, Lines, Missing
 from assay.store.cases import Case
 from assay.store.sanitize import finite
 from assay.store.session import ReportError
-
-if TYPE_CHECKING:
-    from assay.show.validation import Absent
 
 #: A figure of the validation and its place; both together identify a figure.
 Shown = tuple[str, str]
@@ -103,11 +99,19 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Section:
-    """Figures under one heading, in rows that share a scale; `narrow` figures go side by side.
+class Absent:
+    """A figure or a part without a measurement, and the tests that should measure it, if any."""
 
-    :ivar word: text of a link to it.
-    """
+    figure: str
+    at: str
+    part: str
+    test: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures under one heading, in rows that share a scale; `word` is the text of a link to it."""
 
     anchor: str
     word: str
@@ -124,10 +128,7 @@ def of(sections: Iterable[Section]) -> list[Figure]:
 def of_lines(
     name: str, title: str, drawing: Lines, shows: Iterable[Shown], what: str = "line"
 ) -> Figure:
-    """A figure of lines; its table has a row for each x.
-
-    :param what: what distinguishes its lines.
-    """
+    """A figure of lines; its table has a row for each x, and `what` distinguishes the lines."""
     lines, unit = drawing.lines, drawing.unit
     sizes = drawing.scale == plots.SIZES
     text = binary if sizes else spaced
@@ -184,14 +185,12 @@ def _ends(drawing: Lines) -> Iterator[str]:
 def _outside(drawing: Lines) -> Iterator[str]:
     """The judged points that failed, with their bounds."""
     unit = drawing.unit
-    for line in drawing.lines:
-        for mark in line.marks:
-            if mark.failed:
-                ends = (("at least", mark.lower), ("at most", mark.upper))
-                said = [f"{word} {quantity(end, unit)}" for word, end in ends if end is not None]
-                bounds = " and ".join([*said, f"reference {quantity(mark.reference, unit)}"])
-                value = quantity(mark.value, unit)
-                yield f"{line.label} at {binary(mark.at)} is {value}, {bounds}"
+    failed = ((line.label, m) for line in drawing.lines for m in line.marks if m.failed)
+    for label, mark in failed:
+        ends = (("at least", mark.lower), ("at most", mark.upper))
+        said = [f"{word} {quantity(end, unit)}" for word, end in ends if end is not None]
+        bounds = " and ".join([*said, f"reference {quantity(mark.reference, unit)}"])
+        yield f"{label} at {binary(mark.at)} is {quantity(mark.value, unit)}, {bounds}"
 
 
 def caption(text: str, missing: Sequence[Missing]) -> str:

@@ -10,23 +10,17 @@ from assay.judge import Verdict
 from assay.metrics import factor, lower_is_better
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots, scaling, validation
-from assay.show.figure import (
-    Figure,
-    Section,
-    caption,
-    count,
-    drawable,
-    of_lines,
-    others,
-    positive,
-    reasons,
-)
+from assay.show.figure import Figure, Section, drawable, of_lines, positive, reasons
 from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
 from assay.store.cases import Case
 from assay.store.sanitize import finite, line
 
 #: Columns of a table by file size and record size.
-FILE_SIZE, RECORD_SIZE = "file_size", "record_size"
+SIZES_OF_A_CELL = ("file_size", "record_size")
+
+#: (size of the file [B], size of a record [B]) -> the value of a cell.
+Cells = dict[tuple[float, float], float]
+Ends = tuple[float, float]
 
 #: Unit of the colour bar of a grid of bytes per second.
 RATE = "MB/s"
@@ -35,9 +29,7 @@ RATE = "MB/s"
 ENDS = ("a", "b")
 
 #: Locations of the buffers of the two ranks of a GPU test, in words.
-BUFFERS = {
-    "DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host",
-}  # fmt: skip
+BUFFERS = {"DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host"}
 
 #: On a linear scale, the least of values that differ by more powers of ten cannot be read.
 DECADES = 2
@@ -45,52 +37,34 @@ DECADES = 2
 #: Units of columns that are better on neither side, in words: a part of another case, a size.
 NO_SIDE = {"%": "At 100 % both are equal", "B": "Neither more nor less is better"}
 
-#: What figures of the kind `runs` show: the times, and both throughputs with column and unit.
-TIMES = "total time and time of I/O"
-THROUGHPUTS = {
-    "throughput of computing": ("mops_total", "Mop/s"), "throughput of I/O": ("io_rate", "MB/s"),
-}  # fmt: skip
-_UNITS = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
-
 _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 
 def sections(cases: Sequence[Case]) -> list[Section]:
     """Every figure of a session; a section without figures is left out."""
-    messages = curves(cases)
-    studies = [
-        [_of_study(study, lines) for lines in scaling.charts(study)]
-        for study in scaling.studies(cases)
-    ]
+    by_size = curves(cases)
     computing = (c for c in cases if c.kind == "compute" and not c.drawn_as("scaling"))
+    peaks = list(filter(None, map(of_peaks, computing)))
     storage = heat_maps(cases)
     columns = [list(of_columns(case)) for case in cases if case.proven]
     found = [
         Section("pairs", "Pairs of nodes", "Pairs of nodes", [list(pairs(cases))]),
-        Section("curves", "Point to point", "Messages between two ranks", [messages["curve"]]),
-        Section("partitions", "Partitions", "Messages within and across", [messages["partitions"]]),
+        Section("curves", "Point to point", "Messages between two ranks", [by_size["curve"]]),
+        Section("partitions", "Partitions", "Messages within and across", [by_size["partitions"]]),
         Section(
-            "collectives", "Collectives", "Collectives by message size", [messages["collective"]]
+            "collectives", "Collectives", "Collectives by message size", [by_size["collective"]]
         ),
-        Section("scaling", "HPL", "HPL over nodes and problem sizes", studies),
-        Section(
-            "compute",
-            "Compute",
-            "Compute against its peaks",
-            [list(filter(None, map(of_peaks, computing)))],
-        ),
+        Section("scaling", "HPL", "HPL over nodes and problem sizes", scaling.hpl(cases)),
+        Section("compute", "Compute", "Compute against its peaks", [peaks]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
         Section("lines", "More and more", "More and more pairs, ranks or devices", columns),
-        Section("btio", "BT-IO", "BT-IO: computing and writing", list(runs(cases))),
+        Section("btio", "BT-IO", "BT-IO: computing and writing", list(scaling.runs(cases))),
     ]
     return [section for section in found if any(section.rows)]
 
 
 class _Panel(NamedTuple):
-    """What the lines of one figure share; also known for a case that was not run.
-
-    :ivar partition: "" if its lines are partitions.
-    """
+    """What the lines of one figure share. The partition is "" if its lines are partitions."""
 
     system: str
     partition: str
@@ -103,22 +77,18 @@ class _Panel(NamedTuple):
     def of(cls, case: Case, column: str) -> _Panel:
         parameters = case.parameters
         joined = any(figure.column == column for figure in case.drawn_as("partitions"))
-        return cls(
-            case.system,
-            "" if joined else case.partition,
-            case.test,
-            parameters.get("benchmark") or parameters.get("operation", ""),
-            parameters.get("buffers", ""),
-            # Way and ranks already use colour and marker, so another stack needs another figure.
-            case.environ if validation.ranks(case) else "",
-        )
+        partition, buffers = "" if joined else case.partition, parameters.get("buffers", "")
+        benchmark = parameters.get("benchmark") or parameters.get("operation", "")
+        # Way and ranks already use colour and marker, so another stack needs another figure.
+        stack = case.environ if validation.ranks(case) else ""
+        return cls(case.system, partition, case.test, benchmark, buffers, stack)
 
 
 def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     """The figures of messages by size: those of the kinds curve, collective and partitions.
 
-    There is one for each benchmark, partition and unit, with a line for each transport. If several
-    columns have the same unit (average, minimum, percentiles), the first is drawn.
+    Each benchmark, partition and unit has one, with a line for each transport. Of several columns
+    in one unit (average, minimum, percentiles), the first is drawn.
     """
     groups: dict[tuple[str, int, str, _Panel, str, str], list[tuple[Case, plots.Points]]] = {}
     for case in cases:
@@ -168,29 +138,24 @@ def _of_curves(  # noqa: PLR0913, PLR0917
 ) -> Figure:
     first, gpu = members[0][0], _on_gpu(members[0][0])
     both = [*(case for case, _ in members), *undrawn]
-    names = [
-        name or _way(case) or first.program
-        for name, case in zip(_labels(both, "transport", panel.partition == ""), both)
-    ]
-    shown = tuple(
-        dict.fromkeys(
-            figure
-            for case, _ in members
-            for figure in case.drawn_as("curve", "collective", "partitions")
-            if figure.kind != "partitions" or figure.column == column
-        )
-    )
+    always = "transport" if panel.partition else "partition"
+    names = [name or _way(case) or first.program for name, case in zip(_labels(both, always), both)]
+    shown = {
+        figure
+        for case, _ in members
+        for figure in case.drawn_as("curve", "collective", "partitions")
+        if figure.kind != "partitions" or figure.column == column
+    }
     partition = panel.partition or "within and across"
     missing = [*zip(names[len(members) :], (case.lack for case in undrawn))]
     if gpu and place and panel.buffers != "HH":
-        missing += validation.unselected(place, {_way(case) for case in both})
-    lines = [
-        Line(
-            name, points, _way(case) if panel.partition else name, validation.ranks(case),
-            tuple(_marks(case, column, points)),
-        )
-        for name, (case, points) in zip(names, members)
-    ]  # fmt: skip
+        asked = {_way(case) for case in both}
+        unselected = (way for way in validation.configurations(place) if way not in asked)
+        missing += [(way, reasons([])) for way in unselected]
+    lines = []
+    for label, (case, points) in zip(names, members):
+        way, marks = _way(case) if panel.partition else label, _marks(case, column, points)
+        lines.append(Line(label, points, way, validation.ranks(case), tuple(marks)))
     lines.sort(key=lambda line: line.label)
     # The column is the word on its axis; the unit on the axis gives the rest.
     what = column.replace("_per_s", "").replace("_", " ")
@@ -233,10 +198,7 @@ def _marks(case: Case, column: str, points: plots.Points) -> Iterator[Mark]:
 
 
 def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
-    """One grid for each measured column of each case whose rows name both ends of a pair.
-
-    Its table has a row for each pair, the worst first.
-    """
+    """A grid for each measured column of the cases whose rows name pairs of nodes."""
     for case in cases:
         rows = [row for row in case.rows if all(row.get(end) for end in ENDS)]
         nodes = sorted({line(row[end]) for row in rows for end in ENDS})
@@ -280,26 +242,19 @@ def _of_pairs(
 
 
 def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
-    """Rows of grids: a row for each (operation, mode), a grid for each file system in it.
-
-    The grids of a row share the scale of their colours.
-    """
-    rows: dict[tuple[Any, ...], list[tuple[Case, dict[tuple[float, float], float]]]] = {}
+    """Rows of grids that share a scale: a row for each operation and mode, a grid for each case."""
+    rows: dict[tuple[Any, ...], list[tuple[Case, Cells]]] = {}
     for case in cases:
-        file_unit = factor(case.units.get(FILE_SIZE, ""), "B")
-        record_unit = factor(case.units.get(RECORD_SIZE, ""), "B")
-        if file_unit is None or record_unit is None or not case.proven:
+        of_file, of_record = (factor(case.units.get(key, ""), "B") for key in SIZES_OF_A_CELL)
+        if of_file is None or of_record is None or not case.proven:
             continue
         for column, raw_unit in case.units.items():
             if not raw_unit.endswith("/s"):
                 continue
             scale = factor(raw_unit, RATE)
-            found = [positive(row, (FILE_SIZE, RECORD_SIZE, column)) for row in case.rows]
-            cells = {
-                (at[0] * file_unit, at[1] * record_unit): at[2] * (scale or 1.0)
-                for at in found
-                if at
-            }
+            found = (positive(row, (*SIZES_OF_A_CELL, column)) for row in case.rows)
+            of = scale or 1.0
+            cells = {(at[0] * of_file, at[1] * of_record): at[2] * of for at in found if at}
             if cells:
                 mode, unit = case.parameters.get("sync", ""), raw_unit if scale is None else RATE
                 key = (case.test, *_order(column, mode), mode, unit)
@@ -307,22 +262,15 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
     drawn: list[list[Figure]] = []
     for (*_, operation, mode, unit), members in sorted(rows.items(), key=lambda row: row[0]):
         values = [value for _, cells in members for value in cells.values()]
-        ends = (min(values), max(values))
+        what = (operation, mode, unit, (min(values), max(values)))
         named = zip(_labels([case for case, _ in members]), members)
-        drawn.append([])
-        for label, (case, cells) in sorted(named, key=lambda one: (one[1][0].partition, one[0])):
-            drawn[-1].append(_of_sizes(case, operation, mode, unit, label, cells, ends))
+        ordered = sorted(named, key=lambda one: (one[1][0].partition, one[0]))
+        drawn.append([_of_sizes(case, cells, label, *what) for label, (case, cells) in ordered])
     return drawn
 
 
 def _of_sizes(  # noqa: PLR0913, PLR0917
-    case: Case,
-    column: str,
-    mode: str,
-    unit: str,
-    label: str,
-    cells: Mapping[tuple[float, float], float],
-    scale: tuple[float, float],
+    case: Case, cells: Cells, label: str, column: str, mode: str, unit: str, scale: Ends
 ) -> Figure:
     """One operation in one mode; the table has a row for each record size."""
     operation = " ".join(filter(None, (_MODES.get(mode, ""), column.replace("_", " "))))
@@ -375,18 +323,20 @@ def of_peaks(case: Case) -> Figure | None:
             ("metric", "of peak [%]", "peak is"),
             *((m.name, *percent, m.peak_of) for m, (_, percent) in zip(metrics, rows)),
         ),
+        pivot=(
+            ("metric", "value", "peak", "of peak", "peak is"),
+            *(
+                (
+                    m.name,
+                    quantity(m.value, m.unit),
+                    quantity(m.peak, m.peak_unit or m.unit),
+                    f"{m.percent:.3g} %",
+                    m.peak_of,
+                )
+                for m in metrics
+            ),
+        ),
         words="; ".join(texts) + ".",
-    )
-
-
-def _of_study(study: scaling.Study, lines: Lines) -> Figure:
-    """The figure of T, S, SP or SPF of a study."""
-    return of_lines(
-        f"{study.test} {lines.quantity.split('(')[0]} {study.partition} {study.environ}",
-        f"{study.program}, {study.partition}, {study.environ}: {lines.quantity}",
-        lines,
-        [(lines.quantity, study.program)],
-        "N" if lines.scale == COUNTS else "P",
     )
 
 
@@ -407,123 +357,21 @@ def of_columns(case: Case) -> Iterator[Figure]:
         if not found:
             continue
         unit = case.units.get(figure.column, "1")
-        words = figure.column.replace("_", " ")
-        ratio = unit == "1"
-        values = [y for points in found.values() for _, y in points]
+        words, over = (text.replace("_", " ") for text in (figure.column, figure.over))
+        lines = tuple(Line(name, tuple(sorted(points))) for name, points in found.items())
+        values = [y for line in lines for _, y in line.points]
         wide = max(values) > 10**DECADES * min(values)
+        base = 2 if unit == "1" else 10 if wide else 0
+        scale = SIZES if case.units.get(figure.over) == "B" else COUNTS
+        what, side = figure.name or words, NO_SIDE.get(unit, "")
         # The values of the parameters tell the cases of a test apart.
         which = ", ".join([case.partition, case.environ, *case.parameters.values()])
         at = figure.where(case.partition)
         yield of_lines(
             f"{case.test} {figure.name} {which}",
             f"{case.program or case.test}, {which}: {figure.name}",
-            Lines(
-                figure.name or words,
-                unit,
-                figure.over.replace("_", " "),
-                tuple(Line(name, tuple(sorted(points))) for name, points in found.items()),
-                SIZES if case.units.get(figure.over) == "B" else COUNTS,
-                base=2 if ratio else 10 if wide else 0,
-                ideal=ratio,
-                axis=words,
-                side=NO_SIDE.get(unit, ""),
-            ),
+            Lines(what, unit, over, lines, scale, base, unit == "1", axis=words, side=side),
             [(figure.name, at)] if figure.name and at else [],
-        )
-
-
-def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
-    """Times and throughputs over the number of processes, for each class, way and stack."""
-    groups: dict[tuple[object, ...], list[Case]] = {}
-    for case in cases:
-        for figure in case.drawn_as("runs"):
-            key = (figure.name, case.system, case.environ, others(case, "ranks", "npb_class"))
-            groups.setdefault(key, []).append(case)
-    for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0])):
-        done: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
-        undone: list[tuple[str, tuple[str, int], Case]] = []
-        for case in members:
-            if run := _run(case):
-                of_class = str(case.rows[0].get("class", "?"))
-                done.setdefault(of_class, {})[case.partition, int(run["processes"])] = run
-            elif asked := count(case, "ranks"):
-                of_class = case.parameters.get("npb_class", "")
-                undone.append((of_class, (case.partition, asked), case))
-        same = members[0]
-        way = ", ".join(filter(None, map(same.parameters.get, ("subtype", "mpi_io"))))
-        for of_class, found in sorted(done.items()):
-            lacking: dict[tuple[str, int], list[Case]] = {}
-            for class_of_case, at, case in undone:
-                # A case that ended before it chose its class may belong to any class.
-                if class_of_case in ("", of_class):
-                    lacking.setdefault(at, []).append(case)
-            name = " ".join(filter(None, (f"{program} class {of_class}", way)))
-            yield list(_of_runs(str(program), f"{name}, {same.environ}", found, lacking))
-
-
-def _run(case: Case) -> dict[str, float] | None:
-    """The numbers of the first row; None if they are not those of a run."""
-    if not case.proven or any(case.units.get(name) != unit for name, unit in _UNITS.items()):
-        return None
-    row, names = case.rows[0], ("processes", "time", "mops_total", "io_rate")
-    found = positive(row, names)
-    # BT rounds times to 0.01 s, so the time of I/O may be 0.
-    io_time = finite(row.get("io_time"))
-    if found is None or io_time is None or found[0] != int(found[0]):
-        return None
-    if not 0 <= io_time <= found[1]:
-        return None
-    return {**dict(zip(names, found)), "io_time": io_time}
-
-
-def _of_runs(
-    program: str,
-    name: str,
-    done: Mapping[tuple[str, int], Mapping[str, float]],
-    undone: Mapping[tuple[str, int], Sequence[Case]],
-) -> Iterator[Figure]:
-    found = sorted(done.items())
-    places = sorted({place for place, _ in done})
-    missing = tuple(
-        (f"{at}, P = {number}", reasons(its)) for (at, number), its in sorted(undone.items())
-    )
-    times = {at: (run["time"], run["io_time"]) for at, run in found}
-    drawing = Bars(
-        "time [s]",
-        ("total time", "time of I/O"),
-        tuple(
-            (f"{at[0]}, P = {at[1]}" + ("" if at in times else ": not measured"), times.get(at, ()))
-            for at in sorted({*done, *undone})
-        ),
-    )
-    yield Figure(
-        f"{name} time",
-        f"{name}: {TIMES}",
-        caption("Lower is better.", missing),
-        drawing,
-        (
-            ("file system", "P", "total time [s]", "I/O time [s]"),
-            *((place, str(number), *both) for (place, number), both in times.items()),
-        ),
-        words="; ".join(
-            f"{place}, P = {number}: {quantity(time, 's')}, of which {quantity(io, 's')} in I/O"
-            for (place, number), (time, io) in times.items()
-        )
-        + ".",
-        shows=frozenset((f"{program}: {TIMES}", place) for place in places),
-        missing=missing,
-    )
-    for what, (column, unit) in THROUGHPUTS.items():
-        lines = tuple(
-            Line(place, tuple((float(n), run[column]) for (at, n), run in found if at == place))
-            for place in places
-        )
-        yield of_lines(
-            f"{name} {what}",
-            f"{name}: {what}",
-            Lines(what, unit, "processes P", lines, COUNTS, base=10, missing=missing),
-            [(f"{program}: {what}", place) for place in places],
-            "file system",
         )
 
 
@@ -537,26 +385,17 @@ def _on_gpu(case: Case) -> bool:
     return "configuration" in case.parameters
 
 
-def _labels(cases: Sequence[Case], always: str = "", partitions: bool = False) -> list[str]:
-    """Names for different cases of the same benchmark, from the properties that vary among them.
-
-    :param partitions: name the partition, and the way if there are several.
-    """
-    if partitions:
-        several = len({_way(case) for case in cases}) > 1
-        return [
-            f"{case.partition}, {_way(case)}" if several and _way(case) else case.partition
-            for case in cases
-        ]
+def _labels(cases: Sequence[Case], always: str = "") -> list[str]:
+    """Names for cases of one benchmark, from what varies among them, and the property `always`."""
     traits = [
-        {"transport": case.transport, "environ": case.environ, **case.parameters} for case in cases
+        {"partition": case.partition, "way": _way(case)}
+        if always == "partition"
+        else {"transport": case.transport, "environ": case.environ, **case.parameters}
+        for case in cases
     ]
     keys = dict.fromkeys(key for trait in traits for key in trait)
-    varying = [
-        key
-        for key in keys
-        if key != "benchmark" and len({trait.get(key, "") for trait in traits}) > 1
-    ]
+    several = [key for key in keys if len({trait.get(key, "") for trait in traits}) > 1]
+    varying = [key for key in several if key != "benchmark"]
     if always in keys and always not in varying:
         varying.insert(0, always)
     return [

@@ -24,8 +24,7 @@ from assay.show.suspects import IN_FAILED, Suspect, attendance, causes, suspects
 from assay.store import session
 from assay.store.cases import Case, Session
 
-#: What a row of the table is about: a node; two nodes and the cable between them; a switch or a
-#: trunk.
+#: What a row is about: a node; a trunk, or two nodes and the cable between them; a switch.
 NODE, CABLE, DEVICE = "node", "cable", "device"
 
 #: A node on which nothing was decided: no case that names it passed or failed by it.
@@ -73,49 +72,34 @@ def rows(cases: Sequence[Case]) -> list[Row]:
 
 def _well(node: str, case: Case) -> bool:
     """Whether a case passed, or found only others than this node at fault."""
-    if case.verdict is Verdict.PASS:
-        return True
+    if case.verdict is not Verdict.FAIL:
+        return case.verdict is Verdict.PASS
     said = {one.problem for one in case.accused}
-    named = {name for one in case.accused for name in one.nodes}
-    return (
-        case.verdict is Verdict.FAIL
-        and node not in named
-        and bool(said)
-        and said >= set(case.problems)
-        and all(metric.verdict is not Verdict.FAIL for metric in case.metrics)
-    )
+    named = any(node in one.nodes for one in case.accused)
+    bad = any(metric.verdict is Verdict.FAIL for metric in case.metrics)
+    return bool(said) and said >= set(case.problems) and not named and not bad
 
 
 def _accused(one: Suspect) -> Row:
-    kind = DEVICE if one.part else NODE if len(one.nodes) == 1 else CABLE
-    if one.part.startswith(("trunk", "uplinks", "all paths")):
-        kind = CABLE
+    cable = one.part.startswith(("trunk", "uplinks", "all paths")) or len(one.nodes) > 1
+    kind = CABLE if cable else DEVICE if one.part else NODE
     tests = dict.fromkeys(case.test for cause in one.causes for case in cause.cases)
-    return Row(
-        kind,
-        one.part or " - ".join(one.nodes),
-        one.nodes,
-        (Verdict.FAIL if one.sure else Verdict.INCONCLUSIVE).value,
-        tuple(dict.fromkeys(cause.evidence for cause in one.causes)),
-        tuple(tests),
-        any(cause.how == How.OUT.value for cause in one.causes),
-    )
+    verdict = Verdict.FAIL if one.sure else Verdict.INCONCLUSIVE
+    reasons = tuple(dict.fromkeys(cause.evidence for cause in one.causes))
+    name, out = one.part or " - ".join(one.nodes), How.OUT.value in [c.how for c in one.causes]
+    return Row(kind, name, one.nodes, verdict.value, reasons, tuple(tests), out)
 
 
 def drains(found: Iterable[Row]) -> list[str]:
     """A command of Slurm for each node that failed and is still in service."""
-    return [
-        shlex.join(
-            ["scontrol", "update", f"nodename={row.name}", "state=drain", f"reason={_reason(row)}"]
-        )
-        for row in found
-        if row.kind == NODE and row.verdict == Verdict.FAIL.value and not row.drained
-    ]
-
-
-def _reason(row: Row) -> str:
-    text = re.sub(r"[^\x20-\x7e]+", " ", f"assay: {row.reasons[0]}")
-    return text if len(text) <= REASON else f"{text[: REASON - 4]} ..."
+    lines = []
+    for row in found:
+        if row.kind == NODE and row.verdict == Verdict.FAIL.value and not row.drained:
+            text = re.sub(r"[^\x20-\x7e]+", " ", f"assay: {row.reasons[0]}")
+            why = text if len(text) <= REASON else f"{text[: REASON - 4]} ..."
+            words = ("update", f"nodename={row.name}", "state=drain", f"reason={why}")
+            lines.append(shlex.join(["scontrol", *words]))
+    return lines
 
 
 def repeats(run: Session, found: Iterable[Row]) -> list[str]:
@@ -123,12 +107,8 @@ def repeats(run: Session, found: Iterable[Row]) -> list[str]:
     tests = {test for row in found if row.verdict in RED for test in row.tests}
     # A record may hold anything. Only what can be the name of a test goes into a command.
     pattern = "|".join(f"^{test}" for test in sorted(tests) if test.isidentifier())
-    if not pattern:
-        return []
-    return [
-        f"make acceptance SITE={shlex.quote(site)} REFRAME_ARGS=\"-n '{pattern}'\""
-        for site in run.systems
-    ]
+    which = f"REFRAME_ARGS=\"-n '{pattern}'\""
+    return [f"make acceptance SITE={shlex.quote(s)} {which}" for s in run.systems if pattern]
 
 
 def table(found: Sequence[Row]) -> list[str]:

@@ -31,7 +31,7 @@ def render(run: Session) -> str:
                 said = ",".join(f'{k}="{_escaped(v)}"' for k, v in {**system, **labels}.items())
                 text.append(f"assay_{name}{{{said}}} {float(value)!r}")
 
-    code = summary.outcome(run).exit_code
+    code = Exit[summary.outcome(run).word]
     gauge("run_verdict", "0 PASS, 1 FAIL, 3 undecided, 4 PARTIAL.", [({}, code)])
     start = run.start.timestamp() if run.start else None
     gauge("session_start_seconds", "When the session began, in Unix time.", [({}, start)])

@@ -15,8 +15,7 @@ from markupsafe import Markup, escape
 from assay.judge import Verdict, worst_first
 from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
-from assay.show.figure import Section
-from assay.show.validation import Absent
+from assay.show.figure import Absent, Section
 from assay.store.cases import Case, Metric, Session
 from assay.store.sanitize import line, mapping, sequence
 
@@ -58,8 +57,6 @@ def render(
 ) -> str:
     """The page as HTML.
 
-    :param sections: the figures of the session.
-    :param absent: the figures that the session does not have.
     :param beside: path of the page; links to outputs are relative to its directory.
     :param history: address of the page of the history; None for no link.
     """

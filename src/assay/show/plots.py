@@ -40,15 +40,14 @@ RANK_MARKERS = {"2": "s", "3": "D", "4": "v"}
 RANK_MARKERS_ELSE = ("o", "^", "P", "X", "*")
 GREY = "#555555"
 
-#: Scales of what lines are drawn over: sizes [B] and counts are logarithmic to base 2, the orders
-#: of a matrix are linear.
+#: Scales of what lines are drawn over: sizes [B] and counts to base 2, orders of a matrix.
 SIZES, COUNTS, ORDERS = "sizes", "counts", "orders"
 
 #: How many labels an axis has room for: of all sizes, of powers of two among more, of orders.
 MOST_SIZES, MOST_POWERS, MOST_ORDERS = 8, 5, 5
 
-#: Most nodes of a grid of pairs whose squares hold their numbers.
-MOST_WRITTEN = 12
+#: Most nodes of a grid of pairs whose squares hold their numbers, and letters of upright names.
+MOST_WRITTEN, MOST_LETTERS = 12, 30
 
 #: Least span of the colours of a grid of pairs, as a share of the best value.
 PAIR_SCALE = 0.2
@@ -61,9 +60,6 @@ OUTSIDE: dict[str, Any] = {
     "color": "#B00020", "marker": "X", "markersize": 10, "linestyle": "",
     "markeredgecolor": "white",
 }  # fmt: skip
-
-#: How many missing lines a legend names before it counts the rest.
-MOST_MISSING = 4
 
 #: Resolution of a PNG: 4.3 inches are 860 pixels.
 DPI = 200
@@ -105,10 +101,7 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class Mark:
-    """A judged point of a line at `at`; values and bounds are in the unit of the line.
-
-    :ivar reference: the expected value, with the bounds `lower` and `upper`, if it has them.
-    """
+    """A judged point of a line at `at`, with its reference and bounds, in the unit of the line."""
 
     at: float
     value: float
@@ -216,10 +209,7 @@ def draw(drawing: Drawing) -> Canvas:
 
 
 def _lines(drawing: Lines) -> Canvas:
-    """Each line with a colour and a marker of its own.
-
-    If the number of ranks varies, the marker shows this number, and only the colour shows the way.
-    """
+    """Each line has a colour and a marker. If numbers of ranks vary, the marker shows this one."""
     figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     handles: list[Any] = []
@@ -264,7 +254,7 @@ def _lines(drawing: Lines) -> Canvas:
     unit = "" if drawing.unit == "1" else f" [{drawing.unit}]"
     axes.set_ylabel(f"{drawing.axis or drawing.quantity}{unit}")
     axes.grid(which="major")
-    _legend(figure, handles, [part for part, _ in drawing.missing], 2 if by_ranks else None)
+    _legend(figure, handles, 2 if by_ranks else None)
     return figure
 
 
@@ -289,10 +279,7 @@ def _scale_x(axes: Any, scale: str, xs: Sequence[float]) -> None:
 
 
 def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
-    """Draws reference and bounds of judged points, and a cross on those outside of their bounds.
-
-    Returns the entries of the legend.
-    """
+    """Draws references and bounds, and crosses on what lies outside; returns legend entries."""
     entries = []
     for mark in marks:
         ends = [end for end in (mark.lower, mark.upper) if end is not None]
@@ -324,42 +311,25 @@ def _by_way_and_ranks(drawing: Lines) -> list[Line2D]:
         Line2D([], [], color=PALETTE[drawing.ways.index(way) % len(PALETTE)], label=way or "?")
         for way in ways
     ]
+    style: dict[str, Any] = {"color": GREY, "linestyle": "", "markersize": 6}
+    said = [f"P = {count}" if count else "P not stated" for count in counts]
     markers = [
-        Line2D(
-            [], [], color=GREY, linestyle="", marker=_of_ranks(count), markersize=6,
-            label=f"P = {count}" if count else "P not stated",
-        )
-        for count in counts
-    ]  # fmt: skip
+        Line2D([], [], marker=_of_ranks(n), label=text, **style) for n, text in zip(counts, said)
+    ]
     rows = max(len(colours), len(markers))
     for column in (colours, markers):
         column.extend([Line2D([], [], linestyle="", label=" ")] * (rows - len(column)))
     return colours + markers
 
 
-def _legend(
-    figure: Canvas, handles: Sequence[Any], missing: Sequence[str] = (), columns: int | None = None
-) -> None:
-    """A legend below the axes, in as many columns as its longest entry leaves room for.
-
-    :param missing: the lines that its title lists as not measured; of a long list, it names the
-        first ones and the number of the others.
-    """
+def _legend(figure: Canvas, handles: Sequence[Any], columns: int | None = None) -> None:
+    """A legend below the axes, in as many columns as its longest entry leaves room for."""
     longest = max(len(str(handle.get_label())) for handle in handles)
     room = int(WIDTH / (0.62 + 0.075 * longest))
     columns = columns or max(1, min(len(handles), 4, room))
-    title = ""
-    if missing:
-        shown = list(missing if len(missing) <= MOST_MISSING else missing[: MOST_MISSING - 1])
-        if len(shown) < len(missing):
-            shown.append(f"{len(missing) - len(shown)} more")
-        title = textwrap.fill("not measured: " + "; ".join(shown), 54)
-    lines = math.ceil(len(handles) / columns) + (title.count("\n") + 1 if title else 0)
-    figure.set_figheight(figure.get_figheight() + 0.21 * lines)
-    figure.legend(
-        handles=list(handles), loc="outside lower center", ncols=columns, title=title or None,
-        title_fontproperties={"size": 10, "style": "italic"},
-    )  # fmt: skip
+    height = figure.get_figheight() + 0.21 * math.ceil(len(handles) / columns)
+    figure.set_figheight(height)
+    figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
 
 
 def _grid(drawing: Grid) -> Canvas:
@@ -402,7 +372,7 @@ def _grid(drawing: Grid) -> Canvas:
             _write(axes, drawing.cells, patches)
         label = f"{drawing.quantity} [{drawing.unit}]"
         bar = figure.colorbar(patches, ax=axes, label=label)
-        if columns > 5 or _touch(figure, axes):
+        if columns > 5 or columns * max(map(len, drawing.columns)) > MOST_LETTERS:
             axes.tick_params(axis="x", labelrotation=90)
     bar.minorticks_off()
     return figure
@@ -415,15 +385,6 @@ def _write(axes: Any, cells: Mapping[tuple[int, int], float], patches: PatchColl
         dark = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2] < 0.45
         colour = "#fefefe" if dark else "#010101"
         axes.text(x, y, spaced(value), ha="center", va="center", color=colour, fontsize=9)
-
-
-def _touch(figure: Canvas, axes: Any) -> bool:
-    """Whether labels of the horizontal axis overlap, or nearly do."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=NO_GLYPH)
-        figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
-    return any(right.x0 - left.x1 < 2 for left, right in zip(boxes, boxes[1:]))
 
 
 def _bars(drawing: Bars) -> Canvas:
@@ -476,10 +437,7 @@ def _saved(figure: Canvas, **options: Any) -> bytes:
 
 
 def _apart(values: Sequence[float], labels: int) -> list[float]:
-    """The values with room for a label on an axis logarithmic to base 2: 15, but then not 16.
-
-    :param labels: how many have room; of long ones fewer.
-    """
+    """The values with room for so many labels on an axis to base 2: 15, but then not 16."""
     ratio = (values[-1] / values[0]) ** (1 / labels)
     kept: list[float] = []
     for value in values:

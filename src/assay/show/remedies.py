@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -40,10 +41,8 @@ def of(message: str) -> Remedy | None:
 
 def lines(cases: Iterable[Case]) -> list[str]:
     """One line for each kind of message of the failed and undecided cases, in their order."""
-    counts: dict[Remedy, int] = {}
-    for case in cases:
-        if case.verdict in RED and (remedy := of(case.why)):
-            counts[remedy] = counts.get(remedy, 0) + 1
+    found = (of(case.why) for case in cases if case.verdict in RED)
+    counts = Counter(remedy for remedy in found if remedy)
     return [
         f"next ({count} {'case' if count == 1 else 'cases'}): {remedy.why} {remedy.next}"
         for remedy, count in counts.items()

@@ -48,4 +48,4 @@ def command(args: argparse.Namespace) -> int:
     print(f"report: {output}")
     if args.figures:
         print(f"figures: {len(drawn)} in {args.figures}")
-    return summary.outcome(run).exit_code
+    return summary.exit_code(run)

@@ -1,4 +1,4 @@
-"""HPL over the number of nodes P and the order of the matrix N: time, speed-up, performance.
+"""HPL over the number of nodes P and the order of the matrix N, and BT-IO over its processes.
 
 T(P, N) is the time, S(P, N) = T(1, N) / T(P, N) the speed-up, SP(P, N) the sustained performance,
 and SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes.
@@ -6,14 +6,15 @@ and SPF(P, N) = SP(P, N) / PP(P) its fraction of the peak performance of P nodes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.metrics import factor
 from assay.parse.hpl import operations
-from assay.quantities import spaced
-from assay.show.figure import count, others, positive, reasons
-from assay.show.plots import COUNTS, ORDERS, Line, Lines
+from assay.quantities import quantity, spaced
+from assay.show.figure import Figure, caption, count, of_lines, others, positive, reasons
+from assay.show.plots import COUNTS, ORDERS, Bars, Line, Lines, Missing
 from assay.store.cases import Case
 from assay.store.sanitize import finite
 
@@ -25,6 +26,17 @@ ROUNDED = 1.0
 
 TIME, SPEEDUP = "execution time T(P, N)", "speed-up S(P, N)"
 PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(P, N)"
+
+#: What figures of BT-IO show: the times, and both throughputs with their columns.
+TIMES = "total time and time of I/O"
+THROUGHPUTS = {"throughput of computing": "mops_total", "throughput of I/O": "io_rate"}
+_UNITS = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
+
+#: A file system, and the number of processes of a run on it.
+Place = tuple[str, int]
+
+#: A value for each number of nodes P and order N.
+Values = dict[tuple[int, int], float]
 
 
 @dataclass
@@ -42,34 +54,35 @@ class Study:
     program: str
     partition: str
     environ: str
-    time: dict[tuple[int, int], float] = field(default_factory=dict)
-    performance: dict[tuple[int, int], float] = field(default_factory=dict)
+    time: Values = field(default_factory=dict)
+    performance: Values = field(default_factory=dict)
     peak: dict[int, float] = field(default_factory=dict)
-    missing: list[tuple[int, str]] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
 
     @property
-    def speedup(self) -> Mapping[tuple[int, int], float]:
+    def speedup(self) -> Values:
         """S by (P, N), if one node solved the same N."""
-        return {
-            (nodes, order): self.time[1, order] / time
-            for (nodes, order), time in self.time.items()
-            if (1, order) in self.time
-        }
+        alone = {n: time for (p, n), time in self.time.items() if p == 1}
+        return {(p, n): alone[n] / time for (p, n), time in self.time.items() if n in alone}
 
     @property
-    def fraction(self) -> Mapping[tuple[int, int], float]:
+    def fraction(self) -> Values:
         """SPF by (P, N), if the peak of P nodes is known."""
-        return {
-            (nodes, order): sustained / self.peak[nodes]
-            for (nodes, order), sustained in self.performance.items()
-            if nodes in self.peak
-        }
+        known = self.peak
+        return {(p, n): its / known[p] for (p, n), its in self.performance.items() if p in known}
 
     def add(self, nodes: int, case: Case) -> None:
-        """Adds what a case measured on so many nodes."""
-        for order, seconds, rate in _solved(case):
-            if seconds < self.time.get((nodes, order), float("inf")):
-                self.time[nodes, order], self.performance[nodes, order] = seconds, rate
+        """Adds what a case measured on so many nodes, if it is proven."""
+        units = [case.units.get(name) for name in ("time", "performance")]
+        for row in case.rows if case.proven and units == ["s", RATE] else ():
+            found, time = positive(row, ("n", "performance")), finite(row.get("time"))
+            if not found or found[0] != int(found[0]) or time is None or time < 0:
+                continue
+            # HPL rounds the time to 0.01 s and the rate to five digits.
+            seconds = time if time >= ROUNDED else operations(found[0]) / (found[1] * 1e9)
+            at = nodes, int(found[0])
+            if seconds < self.time.get(at, math.inf):
+                self.time[at], self.performance[at] = seconds, found[1]
         for metric in case.metrics:
             scale = factor(metric.peak_unit or metric.unit, RATE)
             if metric.name == "performance" and scale and metric.peak and metric.peak > 0:
@@ -93,69 +106,142 @@ def studies(cases: Iterable[Case]) -> list[Study]:
             for case in of_count:
                 study.add(nodes, case)
             if not any(nodes == measured for measured, _ in study.time):
-                study.missing.append((nodes, reasons(of_count)))
+                study.missing.append((f"P = {nodes}", reasons(of_count)))
         found.append(study)
     return [study for study in found if study.time]
 
 
-def _solved(case: Case) -> list[tuple[int, float, float]]:
-    """(N, time [s], performance [GFLOP/s]) of each solved problem, if the case is proven."""
-    if not case.proven or [case.units.get(name) for name in ("time", "performance")] != ["s", RATE]:
-        return []
-    solved = []
-    for row in case.rows:
-        found, time = positive(row, ("n", "performance")), finite(row.get("time"))
-        if found and found[0] == int(found[0]) and time is not None and time >= 0:
-            # HPL rounds the time to 0.01 s and the rate to five digits.
-            seconds = time if time >= ROUNDED else operations(found[0]) / (found[1] * 1e9)
-            solved.append((int(found[0]), seconds, found[1]))
-    return solved
-
-
 def charts(study: Study) -> list[Lines]:
-    """T and S over P with a line for each N; SP and SPF over N with a line for each P.
-
-    Empty charts are left out.
-    """
+    """T and S over P with a line for each N, SP and SPF over N with a line for each P."""
     counts, orders = (sorted(set(each)) for each in zip(*study.time))
-    nodes = tuple((f"P = {number}", why) for number, why in study.missing)
     # Large N may not fit on few nodes.
-    holes = tuple(
-        (f"P = {number}, N = {spaced(order)}", "not solved in this run")
-        for number in counts
-        for order in orders
-        if (number, order) not in study.time
-    )
-    slower = tuple(hole for hole in holes if not hole[0].startswith("P = 1,"))
-    no_start = tuple(
-        (f"N = {spaced(order)}", "one node did not solve it: no T(1, N)")
-        for order in orders
-        if (1, order) not in study.time
-    )
-    no_peak = tuple(
-        (f"P = {number}", "the peak performance of so many nodes is not known")
-        for number in counts
-        if number not in study.peak
-    )
-    several = any(number > 1 for number, _ in study.speedup)
-    speedup = study.speedup if several else {}
+    holes = [(p, n) for p in counts for n in orders if (p, n) not in study.time]
+    unsolved = [(f"P = {p}, N = {spaced(n)}", "not solved in this run") for p, n in holes]
+    slower = [said for said, (p, _) in zip(unsolved, holes) if p > 1]
+    alone = "one node did not solve it: no T(1, N)"
+    no_start = [(f"N = {spaced(n)}", alone) for n in orders if (1, n) not in study.time]
+    unknown = "the peak performance of so many nodes is not known"
+    no_peak = [(f"P = {p}", unknown) for p in counts if p not in study.peak]
+    speedup = study.speedup if any(p > 1 for p, _ in study.speedup) else {}
     found = []
     for name, unit, over, values, scale, base, ideal, lacks in (
-        (TIME, "s", "nodes P", study.time, COUNTS, 10, False, holes),
-        (SPEEDUP, "1", "nodes P", speedup, COUNTS, 2, True, (*slower, *no_start)),
-        (PERFORMANCE, RATE, "order N", study.performance, ORDERS, 0, False, holes),
-        (FRACTION, "1", "order N", study.fraction, ORDERS, 0, False, (*holes, *no_peak)),
+        (TIME, "s", "nodes P", study.time, COUNTS, 10, False, unsolved),
+        (SPEEDUP, "1", "nodes P", speedup, COUNTS, 2, True, [*slower, *no_start]),
+        (PERFORMANCE, RATE, "order N", study.performance, ORDERS, 0, False, unsolved),
+        (FRACTION, "1", "order N", study.fraction, ORDERS, 0, False, [*unsolved, *no_peak]),
     ):
         if lines := _lines(values, over):
-            short, missing = " ".join(name.split()[-2:]), (*nodes, *lacks)
+            short, missing = " ".join(name.split()[-2:]), (*study.missing, *lacks)
             found.append(Lines(name, unit, over, lines, scale, base, ideal, missing, short))
     return found
 
 
-def _lines(values: Mapping[tuple[int, int], float], over: str) -> tuple[Line, ...]:
+def _lines(values: Values, over: str) -> tuple[Line, ...]:
     """From values by (P, N): a line over P for each N, or a line over N for each P."""
     name, which, x = ("N", 1, 0) if over.endswith("P") else ("P", 0, 1)
     lines: dict[int, list[tuple[float, float]]] = {}
     for at, y in sorted(values.items(), key=lambda one: (one[0][which], one[0][x])):
         lines.setdefault(at[which], []).append((float(at[x]), y))
     return tuple(Line(f"{name} = {spaced(n)}", tuple(at)) for n, at in lines.items())
+
+
+def hpl(cases: Iterable[Case]) -> list[list[Figure]]:
+    """The figures of T, S, SP and SPF of each study."""
+    found: list[list[Figure]] = []
+    for study in studies(cases):
+        found.append([])
+        for lines in charts(study):
+            what = lines.quantity.split("(")[0]
+            name = f"{study.test} {what} {study.partition} {study.environ}"
+            title = f"{study.program}, {study.partition}, {study.environ}: {lines.quantity}"
+            which = "N" if lines.scale == COUNTS else "P"
+            found[-1].append(of_lines(name, title, lines, [(lines.quantity, study.program)], which))
+    return found
+
+
+def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
+    """BT-IO: times and throughputs over the number of processes, for each class, way and stack."""
+    groups: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        for figure in case.drawn_as("runs"):
+            key = (figure.name, case.system, case.environ, others(case, "ranks", "npb_class"))
+            groups.setdefault(key, []).append(case)
+    for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0])):
+        done: dict[str, dict[Place, Mapping[str, float]]] = {}
+        undone: list[tuple[str, Place, Case]] = []
+        for case in members:
+            if run := _run(case):
+                of_class = str(case.rows[0].get("class", "?"))
+                done.setdefault(of_class, {})[case.partition, int(run["processes"])] = run
+            elif asked := count(case, "ranks"):
+                of_class = case.parameters.get("npb_class", "")
+                undone.append((of_class, (case.partition, asked), case))
+        same = members[0]
+        way = ", ".join(filter(None, map(same.parameters.get, ("subtype", "mpi_io"))))
+        for of_class, found in sorted(done.items()):
+            lacking: dict[Place, list[Case]] = {}
+            for class_of_case, at, case in undone:
+                # A case that ended before it chose its class may belong to any class.
+                if class_of_case in ("", of_class):
+                    lacking.setdefault(at, []).append(case)
+            name = " ".join(filter(None, (f"{program} class {of_class}", way)))
+            yield list(_of_runs(str(program), f"{name}, {same.environ}", found, lacking))
+
+
+def _run(case: Case) -> dict[str, float] | None:
+    """The numbers of the first row; None if they are not those of a run."""
+    if not case.proven or any(case.units.get(name) != unit for name, unit in _UNITS.items()):
+        return None
+    row, names = case.rows[0], ("processes", "time", "mops_total", "io_rate")
+    found, io_time = positive(row, names), finite(row.get("io_time"))
+    if found is None or io_time is None or found[0] != int(found[0]):
+        return None
+    # BT rounds times to 0.01 s, so the time of I/O may be 0.
+    if not 0 <= io_time <= found[1]:
+        return None
+    return {**dict(zip(names, found)), "io_time": io_time}
+
+
+def _of_runs(
+    program: str,
+    name: str,
+    done: Mapping[Place, Mapping[str, float]],
+    undone: Mapping[Place, Sequence[Case]],
+) -> Iterator[Figure]:
+    found = sorted(done.items())
+    places = sorted({place for place, _ in done})
+    missing = tuple(
+        (f"{at}, P = {number}", reasons(its)) for (at, number), its in sorted(undone.items())
+    )
+    times = {at: (run["time"], run["io_time"]) for at, run in found}
+    rows = (
+        (f"{at[0]}, P = {at[1]}" + ("" if at in times else ": not measured"), times.get(at, ()))
+        for at in sorted({*done, *undone})
+    )
+    said = (
+        f"{place}, P = {number}: {quantity(time, 's')}, of which {quantity(io, 's')} in I/O"
+        for (place, number), (time, io) in times.items()
+    )
+    head = ("file system", "P", "total time [s]", "I/O time [s]")
+    yield Figure(
+        f"{name} time",
+        f"{name}: {TIMES}",
+        caption("Lower is better.", missing),
+        Bars("time [s]", ("total time", "time of I/O"), tuple(rows)),
+        (head, *((place, str(number), *both) for (place, number), both in times.items())),
+        words="; ".join(said) + ".",
+        shows=frozenset((f"{program}: {TIMES}", place) for place in places),
+        missing=missing,
+    )
+    for what, column in THROUGHPUTS.items():
+        lines = tuple(
+            Line(place, tuple((float(n), run[column]) for (at, n), run in found if at == place))
+            for place in places
+        )
+        yield of_lines(
+            f"{name} {what}",
+            f"{name}: {what}",
+            Lines(what, _UNITS[column], "processes P", lines, COUNTS, base=10, missing=missing),
+            [(f"{program}: {what}", place) for place in places],
+            "file system",
+        )

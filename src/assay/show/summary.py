@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from assay.deadline import REACHED
+from assay.exits import Exit
 from assay.judge import RED, Fault, Outcome, Verdict, worst_first
 from assay.judge import outcome as ladder
 from assay.show import remedies
@@ -49,16 +50,10 @@ class Counts:
         cases = tuple(cases)
         verdicts = [case.verdict for case in cases]
         unfinished = sum(case.aborted and case.verdict is None for case in cases)
-        return cls(
-            passed=verdicts.count(Verdict.PASS),
-            failed=verdicts.count(Verdict.FAIL),
-            inconclusive=verdicts.count(Verdict.INCONCLUSIVE),
-            recorded=verdicts.count(Verdict.RECORDED),
-            not_run=verdicts.count(None) - unfinished,
-            unfinished=unfinished,
-            missing=sum(case.missing for case in cases),
-            verdict=min(verdicts, key=worst_first, default=None),
-        )
+        of, missing = verdicts.count, sum(case.missing for case in cases)
+        ran = of(Verdict.PASS), of(Verdict.FAIL), of(Verdict.INCONCLUSIVE), of(Verdict.RECORDED)
+        verdict = min(verdicts, key=worst_first, default=None)
+        return cls(*ran, of(None) - unfinished, unfinished, missing, verdict)
 
     @property
     def ran(self) -> int:
@@ -66,10 +61,7 @@ class Counts:
 
 
 def harness(session: Session) -> str:
-    """The wall time outside of benchmarks and of a scheduler's queue: what the suite itself took.
-
-    It is unknown if several jobs existed at the same time.
-    """
+    """The wall time outside of benchmarks and of a queue; unknown if jobs ran at the same time."""
     total = session.elapsed
     inside = sum(case.benchmark_seconds for case in session.cases)
     waited = sum(case.queue_seconds for case in session.cases)
@@ -106,6 +98,16 @@ def outcome(session: Session) -> Outcome:
     return ladder(verdicts, list(_faults(session)), bool(session.partial))
 
 
+def exit_code(session: Session) -> Exit:
+    """The exit code of a run: that of its verdict.
+
+    Other work does not make a run red on the machine of a person, so a run that is PARTIAL for
+    this reason alone is no error.
+    """
+    word, unjudged = outcome(session).word, any(case.not_judged for case in session.cases)
+    return Exit.PASS if word == "PARTIAL" and unjudged and len(session.partial) == 1 else Exit[word]
+
+
 def without_cases(session: Session) -> Outcome | None:
     """What is wrong with the run beside its cases, and with what verdict; None if nothing is."""
     faults = [fault for fault in _faults(session) if not fault.of_cases]
@@ -138,7 +140,9 @@ def _faults(session: Session) -> Iterator[Fault]:
     ):
         if number:
             yield Fault(f"{before}{_cases(number)} {after}", verdict, of_cases=True)
-    if _nothing_judged(session, counts):
+    complete = not (session.partial or counts.unfinished or counts.failed or counts.inconclusive)
+    allowed = session.nothing_judged == "allowed"
+    if counts.ran and complete and not allowed and not judged(session.cases):
         yield Fault(
             "nothing was judged: no metric has a reference; calibrate the site, or write "
             "nothing_judged: allowed into its promise.yaml"
@@ -170,13 +174,6 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
         said = [f"{count} {word}" for count, word in counts if count]
         found[f"{kind or 'other'} ({', '.join(said)})"] = done
     return found
-
-
-def _nothing_judged(session: Session, counts: Counts) -> bool:
-    """Whether a complete run is red because it only recorded numbers."""
-    complete = not (session.partial or counts.unfinished or counts.failed or counts.inconclusive)
-    allowed = session.nothing_judged == "allowed"
-    return bool(counts.ran) and complete and not allowed and not judged(session.cases)
 
 
 def closing_lines(session: Session) -> list[str]:

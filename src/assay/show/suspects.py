@@ -69,11 +69,7 @@ _BROKEN = (How.OUT.value, How.FAILED.value)
 
 @dataclass(frozen=True)
 class Suspect:
-    """A node, a part of the network, or a pair of which neither node is accused alone.
-
-    :ivar causes: the strongest first.
-    :ivar part: the part of the network, for example ``switch leaf1``; "" for nodes.
-    """
+    """A node, a part of the network, or a pair of which neither node is accused alone."""
 
     nodes: tuple[str, ...]
     causes: tuple[Cause, ...]
@@ -109,8 +105,7 @@ class Attendance:
 def causes(cases: Iterable[Case]) -> list[Cause]:
     """Why cases failed or stayed undecided: diagnoses first, each message once.
 
-    A case whose record accuses nodes has one cause for each accusation. Any other case has one
-    cause, its own.
+    A case has one cause for each accusation in its record, and one cause if there is none.
     """
     found: dict[tuple[tuple[str, ...], str, str], tuple[str, list[Case]]] = {}
     for case in cases:
@@ -153,10 +148,7 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
 
 
 def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
-    """Each node by each test, the suspects first; empty for a run on one node.
-
-    :param found: the result of :func:`suspects`.
-    """
+    """Each node by each test, those of :func:`suspects` first; empty for a run on one node."""
     rows: dict[str, dict[str, tuple[str, Case]]] = {}
     tests: dict[str, None] = {}
     worst_how = list(FARED).index

@@ -17,8 +17,7 @@ from assay import files
 from assay.declared import PARTITION, PLACE
 from assay.declared import Figure as Declared
 from assay.prove.gpu_paths import CONFIGURATIONS, INTER, INTRA
-from assay.show.figure import Figure, Shown, reasons
-from assay.show.plots import Missing
+from assay.show.figure import Absent, Figure, Shown, reasons
 from assay.store.cases import Case
 from assay.store.session import ReportError
 
@@ -44,11 +43,7 @@ class _Group(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Wanted:
-    """One figure at one place.
-
-    :ivar declared: the name by which tests declare it.
-    :ivar keys: the other keys of its entry.
-    """
+    """A figure at a place, with the keys of its entry; tests name it as `declared` does."""
 
     figure: str
     at: str
@@ -57,20 +52,6 @@ class Wanted:
     @property
     def declared(self) -> str:
         return self.keys.of or self.figure
-
-
-@dataclass(frozen=True)
-class Absent:
-    """A figure, or a part of a figure, without a measurement in a session.
-
-    :ivar test: the tests of the session that should measure it; "" if none was selected.
-    """
-
-    figure: str
-    at: str
-    part: str
-    test: str
-    why: str
 
 
 def wanted(cases: Iterable[Case], studies: Iterable[Path]) -> list[Wanted]:
@@ -135,14 +116,6 @@ def shows(figures: Iterable[Declared], partition: str, place: str = "") -> froze
         for figure in figures
         if figure.name and figure.at and (place or PLACE not in figure.at)
     )
-
-
-def unselected(place: str, ways: Iterable[str]) -> list[Missing]:
-    """Configurations for GPU memory at a place that no case of the session should measure.
-
-    :param ways: the configurations of the cases, measured or not.
-    """
-    return [(way, reasons([])) for way in configurations(place) if way not in {*ways}]
 
 
 def of_partitions(cases: Iterable[Case]) -> Mapping[tuple[str, str], str]:

@@ -10,6 +10,8 @@ programs. A word that is nearly one of them is refused; any other belongs to the
 from __future__ import annotations
 
 import os
+import re
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +28,7 @@ from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.prove import node_limits, plan
 from assay.reframe_compat import command
 from assay.reframe_compat.selection import PLACES, reserve
-from assay.sites import foreign, invocation
+from assay.sites import foreign
 from assay.store import promise, run_folder, running
 from assay.store.cases import Case
 
@@ -139,7 +141,7 @@ def _check_partition(
     options = partition.get("extras", {}).get("options", {})
     if fault := files.misshapen(options, dict[str, Any], "options"):
         raise ConfigError(f"{where}: extras: {fault}; write a mapping of Test.option to its value")
-    for problem in node_limits.refused(partition.get("extras", {}).get("health", {})):
+    if problem := node_limits.refused(partition.get("extras", {}).get("health", {})):
         raise ConfigError(f"{where}: extras: health: {problem}")
 
 
@@ -160,6 +162,68 @@ def _check_stack(
                 f"{where}: extras: {name} is {said!r}, which may have lost a 0 at its end: "
                 "write the version in quotes"
             )
+
+
+def check_switches(given: Iterable[command.Option]) -> None:
+    """Refuse options that switch checks off: the run would end green without a verdict."""
+    if off := [option.flag for option in given if option.dest in plan.OFF]:
+        raise ConfigError(
+            f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "
+            "run `assay calibrate` to measure without judging"
+        )
+
+
+def check_call(site_file: Path, site: str, patterns: Sequence[str]) -> None:
+    """Refuse a call of ReFrame's command that loads a site, if there is one."""
+    if call := command.of_reframe():
+        check_switches(call.given)
+        check_system(site_file, site, patterns, call.system)
+
+
+def check_system(site_file: Path, site: str, patterns: Sequence[str], asked: str | None) -> None:
+    """Refuse a system of another site, whether ``--system`` or the host's name selects it.
+
+    On a host that does not belong to the site, ReFrame takes its builtin system ``generic`` and
+    runs few cases.
+
+    :param patterns: its ``hostnames``. ReFrame matches them with the beginning of the host's name.
+    :param asked: the value of ``--system`` or ``RFM_SYSTEM``; None if neither is given.
+    """
+    if asked is not None:
+        if asked.partition(":")[0] != site:
+            raise ConfigError(
+                f"{site_file}: --system={asked} is not of the site {site!r}; "
+                f"say --system={site}, or --system={site}:PARTITION"
+            )
+        return
+    host = socket.gethostname()
+    try:
+        if any(re.match(pattern, host) for pattern in patterns):
+            return
+    except re.error as error:
+        raise ConfigError(
+            f"{site_file}: hostnames: {error.pattern!r} is not a regular expression ({error})"
+        ) from None
+    raise ConfigError(
+        f"{site_file}: the host {host!r} is not of the site {site!r} (its hostnames are "
+        f"{', '.join(patterns) or 'none'}); say --system={site} if it is, or put its name into "
+        "the hostnames of its system"
+    )
+
+
+def check_release(site_file: Path, wanted: str, found: str) -> None:
+    """Refuse a machine whose distribution is not that of the site, unless ``--system`` is given.
+
+    :param wanted: distribution and release, as :func:`assay.sites.detect.release` writes them.
+    :raises ConfigError: ReFrame's command loads the site on a machine with another distribution.
+    """
+    call = command.of_reframe()
+    site = site_file.parent.name
+    if wanted != found and call and call.system is None:
+        raise ConfigError(
+            f"{site_file}: machines of the site {site!r} have {wanted}, the host "
+            f"{socket.gethostname()!r} has {found}; say --system={site} if it is one all the same"
+        )
 
 
 def configuration(  # noqa: PLR0913
@@ -194,7 +258,7 @@ def configuration(  # noqa: PLR0913
             raise ConfigError(
                 f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
             )
-        invocation.check_call(site_file, site, system.get("hostnames", ()))
+        check_call(site_file, site, system.get("hostnames", ()))
     places = [partition for system in systems for partition in system["partitions"]]
     kept = _begin(site_file, places, environments, found)
     results, folder, log = _results(site_file)
@@ -237,19 +301,19 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     said = files.read(file, foreign.Words, ConfigError)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
     paths = [site_file.parent / each for each in ([theirs] if isinstance(theirs, str) else theirs)]
-    joined = foreign.join(file, said, paths, known["extras"])
-    whole, system = joined.whole, joined.whole["systems"][0]
+    whole, places, stacks, handlers = foreign.join(file, said, paths, known["extras"])
+    system = whole["systems"][0]
     # By a method of theirs, ReFrame may find another name than that of the host.
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
-    invocation.check_call(site_file, said.system, any_host)
-    _begin(file, joined.places, joined.stacks, None, site_file)
+    check_call(site_file, said.system, any_host)
+    _begin(file, places, stacks, None, site_file)
     results, folder, log = _results(site_file)
     left_out[site_file] += [
         f"stack {name} is left out: it is in environs of no place"
         for name in said.stacks
-        if not any(name == made["name"] for made in joined.stacks)
+        if not any(name == made["name"] for made in stacks)
     ]
-    places = [place for place in joined.places if place["environs"]]
+    places = [place for place in places if place["environs"]]
     reserve(f"{said.system}:{place['name']}" for place in places)
     system["partitions"] += places
     if any(place["scheduler"] == "local" for place in places):
@@ -261,11 +325,10 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     ours = _modes()
     names = {mode["name"] for mode in ours}
     here = {"target_systems": [said.system]}
-    handlers = [*joined.log, _log_file(log)]
     added = {
-        "environments": joined.stacks,
+        "environments": stacks,
         "general": [{**here, **_reports(results)}],
-        "logging": [{**here, "level": "debug", "handlers": handlers}],
+        "logging": [{**here, "level": "debug", "handlers": [*handlers, _log_file(log)]}],
         "modes": ours,
     }
     whole["modes"] = [mode for mode in whole.get("modes", ()) if mode["name"] not in names]
@@ -312,7 +375,6 @@ def _begin(
             left_out[site_file].append(f"{where}: it has none of {', '.join(PLACES)}")
         elif not {*partition["environs"]} & {*programs}:
             left_out[site_file].append(f"{where}: all of its stacks are")
-    for partition in places:
         partition["environs"] = [name for name in partition["environs"] if name in programs]
     words_here = promise.Site(
         {p["name"]: frozenset(p.get("features", ())) for p in places if p["environs"]},
@@ -322,10 +384,7 @@ def _begin(
         tuple(found()) if found else (),
     )
     if not found:
-        names_on[site_file] = {
-            "partition": [partition["name"] for partition in places],
-            "environ": [*ours],
-        }
+        names_on[site_file] = {"partition": [p["name"] for p in places], "environ": [*ours]}
     asked = os.environ.get("ASSAY_STACK")
     if asked and asked not in programs:
         there = ", ".join(programs)
@@ -388,21 +447,15 @@ def _promised(  # noqa: PLR0913, PLR0917
 
 
 def _modes(*policy: str) -> list[dict[str, Any]]:
-    return [
-        _mode("smoke", "smoke", "--tag=smoke", *policy),
-        _mode("full", "full", *policy),
-        *(
-            _mode(f"{paper}-{profile}", profile, f"--tag={tag}", *policy)
-            for paper, tag in PAPERS.items()
-            for profile in PROFILES
-        ),
-    ]
-
-
-def _mode(name: str, profile: str, *options: str) -> dict[str, Any]:
+    modes: list[tuple[str, ...]] = [("smoke", "smoke", "--tag=smoke"), ("full", "full")]
+    for paper, tag in PAPERS.items():
+        modes += [(f"{paper}-{profile}", profile, f"--tag={tag}") for profile in PROFILES]
     # Only cases that did not pass are launched again: see assay.run.attempts.
     retries = f"--max-retries={LAUNCHES_IN_BUDGET - 1}"
-    return {"name": name, "options": [f"--setvar=profile={profile}", retries, *options]}
+    return [
+        {"name": name, "options": [f"--setvar=profile={profile}", retries, *options, *policy]}
+        for name, profile, *options in modes
+    ]
 
 
 def _reports(results: Path) -> dict[str, Any]:

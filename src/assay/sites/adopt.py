@@ -1,7 +1,7 @@
 """``assay site new NAME --from FILE``: puts the suite beside a configuration of ReFrame.
 
 It reads that configuration only, and asks no machine. A line that begins with ``#?`` is what it
-cannot know.
+cannot know. A file ``references.yaml`` that is there already stays as it is.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from assay import files
 from assay.catalogue import PROGRAMS
 from assay.exits import Exit
 from assay.locks.lockfile import package
-from assay.sites import foreign
+from assay.sites import foreign, written
 
-#: The files that are written, both beside FILE.
-SETTINGS, WORDS = "assay_settings.py", "assay.yaml"
+#: The files that are written, all beside FILE.
+SETTINGS, WORDS, REFERENCES = "assay_settings.py", "assay.yaml", "references.yaml"
 
 _SETTINGS = """\
 from assay import sites
@@ -47,6 +47,12 @@ MPI = re.compile(
     re.IGNORECASE,
 )
 
+#: What the extras of a stack with OSU need.
+OSU = {"osu_version": '"7.4"'}
+
+#: A module with its version.
+VERSION = re.compile(r"([^/]+)/(\d+(?:\.\d+)+)")
+
 #: What shows that nodes have GPUs, in features and options of jobs, and that these are of AMD.
 GPU = re.compile(r"gpu|cuda|rocm|nvidia", re.IGNORECASE)
 AMD = re.compile(r"amd|rocm|gfx|\bmi\d", re.IGNORECASE)
@@ -56,7 +62,7 @@ VENDORS = {"sm_": "cuda", "cc": "cuda", "gfx": "rocm"}
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes the two files, or with ``--dry-run`` prints them; returns the exit code.
+    """Writes the files, or with ``--dry-run`` prints them; returns the exit code.
 
     :raises ConfigError: the configuration cannot be loaded, has no system of this name, or a
         file is there already.
@@ -81,6 +87,10 @@ def run(args: argparse.Namespace) -> int:
         SETTINGS: _SETTINGS.format(theirs=said.replace("'", '"')),
         WORDS: words(system, config["environments"], ", ".join(named)),
     }
+    if not (folder / REFERENCES).exists():
+        why = f"nothing was measured yet; type assay calibrate -C {SETTINGS}"
+        about = "# How this site is judged: docs/adding-a-site.md explains the file."
+        texts[REFERENCES] = written.REFERENCES.format(about=about, ratios="", why=why)
     for name, text in texts.items():
         if args.dry_run:
             print(f"# --- {folder / name}\n{text}")
@@ -94,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     unknown = texts[WORDS].count("\n  #?")
     print(
         f"not known: {unknown} lines of {WORDS} that begin with #?\n"
-        f"next:\n  assay check -C {folder / SETTINGS}\n"
+        f"next:\n  assay check -C {folder / SETTINGS}\n  assay expect -C {folder / SETTINGS}\n"
         f"  reframe -C {folder / SETTINGS} --system={args.name} -c $(assay tests) -R -r"
     )
     return Exit.PASS
@@ -146,13 +156,22 @@ def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
     modules = [m if isinstance(m, str) else m["name"] for m in environment.get("modules", ())]
     parts = {part for module in modules for part in module.lower().split("/")}
     libraries = [library for each in (name, *modules) if (library := MPI.match(each))]
-    found = ["mpi"] if libraries else []
+    versions = {its[1]: its[2] for each in modules if (its := VERSION.match(each.lower()))}
+    found, stated = ["mpi"] if libraries else [], {}
     for word, program in PROGRAMS.items():
-        if not program.variant_of and {word, package(program.spack)} & parts:
+        names = {word, package(program.spack)}
+        if not program.variant_of and names & parts:
             found += [] if word == "mpi" else [word]
-    yield f"  {name}: {{features: [{', '.join(found)}]}}"
-    its = ", ".join(dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]))
+            if program.version and (own := names & {*versions}):
+                stated[program.version.extra] = f'"{versions[own.pop()]}"'
+    yield f"  {name}: {_words(found, stated)}"
+    its_own = dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"])
     other = libraries and all(library[1] for library in libraries)
     word = libraries[-1][1].replace("PrgEnv", "cray-mpich") if other else ""
-    extra = f"mpi: {word}" if other else 'ucx_version: "1.15.0"'
-    yield f"  #? {name}: {{features: [{its}], extras: {{{extra}}}}}"
+    asked = {"mpi": word} if other else {"ucx_version": '"1.15.0"'}
+    yield f"  #? {name}: {_words(its_own, {**asked, **OSU, **stated})}"
+
+
+def _words(features: Iterable[str], extras: Mapping[str, str]) -> str:
+    said = ", ".join(f"{extra}: {value}" for extra, value in extras.items())
+    return f"{{features: [{', '.join(features)}]{f', extras: {{{said}}}' if said else ''}}}"

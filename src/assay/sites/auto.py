@@ -2,21 +2,8 @@
 
 Slurm tells what can be known of compute nodes without a job: their number, processors, memory and
 GPUs. Links and transports are read from the machine that loads the site. If this machine is a login
-node and differs from the compute nodes, set the variables below, or start the suite inside a job.
-
-=====================  =========================================================================
-``ASSAY_IMAGE``        image whose programs are the stack; default: Spack's or the distribution's
-``ASSAY_IMAGE_SHA256`` digest that this image must have: :mod:`assay.sites.verified`
-``ASSAY_IMAGE_KEY``    public key of the owner who must have signed it
-``ASSAY_CONTAINED=1``  run all ranks in one container, on one node, by the mpirun of the image
-``ASSAY_COMPARE=1``    add the native stack to that of the image, for tests that compare the two
-``ASSAY_PARTITION``    partition of Slurm; default: Slurm's default partition
-``ASSAY_ACCESS``       further options for the jobs, such as ``--account=hpc``
-``ASSAY_LAUNCHER``     ``srun`` or ``mpirun``, under Slurm; default: srun if it supports PMIx
-``ASSAY_NODES``        number of nodes for tests over all nodes; default: all, but at most four
-``ASSAY_DEVICE``       device of the link between nodes, ``mlx5_0:1`` or ``eth0``
-``ASSAY_SCRATCH``      the file system under test
-=====================  =========================================================================
+node and differs from the compute nodes, set the variables of ``docs/variables.md``, or start the
+suite inside a job.
 """
 
 from __future__ import annotations
@@ -36,14 +23,11 @@ from assay.prove.transports import SWITCHED
 from assay.sites import container, describe, detect, machine
 from assay.slurm import Answers, Pool
 
-#: The partitions that are links between nodes.
-LINKS = ("infiniband", "ethernet")
-
 
 def configuration(site_file: str | Path) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
-    :raises ConfigError: a variable above names something that does not exist, there is no MPI at
+    :raises ConfigError: a variable names something that does not exist, there is no MPI at
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
     site_file = Path(site_file).resolve()
@@ -52,7 +36,9 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
         # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
     pool = _pool(said, os.environ.get("ASSAY_PARTITION"))
-    launcher = _launcher(said) if pool else "mpirun"
+    launcher = os.environ.get("ASSAY_LAUNCHER", said.launcher) if pool else "mpirun"
+    if launcher not in ("srun", "mpirun"):
+        raise ConfigError(f"ASSAY_LAUNCHER: {launcher!r} is neither srun nor mpirun")
     stacks, opened = _stacks(site_file, launcher == "srun")
     transports = [name for name in detect.transports(opened) if name in SWITCHED]
     names = [stack["name"] for stack in stacks]
@@ -108,13 +94,6 @@ def _pool(said: Answers, wanted: str | None) -> Pool | None:
     if pool is None:
         raise ConfigError(f"ASSAY_PARTITION: no node of Slurm's {name!r} takes jobs now")
     return pool
-
-
-def _launcher(said: Answers) -> str:
-    name = os.environ.get("ASSAY_LAUNCHER", said.launcher)
-    if name not in ("srun", "mpirun"):
-        raise ConfigError(f"ASSAY_LAUNCHER: {name!r} is neither srun nor mpirun")
-    return name
 
 
 def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], str]:

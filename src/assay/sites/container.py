@@ -33,7 +33,7 @@ from reframe.core.exceptions import ConfigError
 from assay import files, sites
 from assay.catalogue import IN_IMAGE, PROGRAMS, VERSIONS
 from assay.prove.accelerator import ACCELERATORS
-from assay.sites import detect, verified
+from assay.sites import detect
 
 #: Labels of an image. One of them holds the hash of the lock that its software was installed from.
 LOCK_LABELS = ("assay.lock.spack", "assay.lock.requirements")
@@ -141,7 +141,7 @@ def look(path: str | Path, repository: Path) -> Image:
     """Verifies an image, starts it once, and reads what it contains.
 
     :raises ConfigError: there is no Apptainer, there is no such file, the file is not an image
-        that starts on this machine, or as :func:`assay.sites.verified.check`.
+        that starts on this machine, or as :func:`_verified`.
     """
     path = Path(path).absolute()
     program = apptainer(repository)
@@ -149,7 +149,7 @@ def look(path: str | Path, repository: Path) -> Image:
         digest = _sha256(path)
     except OSError as error:
         raise ConfigError(f"image {path}: {error.strerror}; correct ASSAY_IMAGE") from None
-    held = verified.check(path, digest, program, _run)
+    held = _verified(path, digest, program)
     inspected = _run([program, "inspect", "--json", "--labels", str(path)])
     try:
         labels = json.loads(inspected.stdout)["data"]["attributes"]["labels"] or {}
@@ -164,8 +164,83 @@ def look(path: str | Path, repository: Path) -> Image:
     names, *answers = re.split(rf"^{_MARK}(.*)\n", probed.stdout, flags=re.MULTILINE)
     said = {tuple(shlex.split(a)): b for a, b in zip(answers[::2], answers[1::2])}
     lock = next((f"{name} {labels[name]}" for name in LOCK_LABELS if name in labels), "")
-    foreign = verified.of_another_lock(lock, repository)
+    foreign = _of_another_lock(lock, repository)
     return Image(path, program, digest, lock, frozenset(names.splitlines()), said, held, foreign)
+
+
+def _verified(path: Path, sha256: str, apptainer: str) -> str:
+    """What verified an image, in words; "" if nothing says which image is meant.
+
+    Three things can say it. Each one that is there must hold:
+
+    =======================  ======================================================================
+    ``IMAGE.sha256``         a file beside the image, as ``sha256sum`` writes it and ``make image``
+    ``ASSAY_IMAGE_SHA256``   the digest itself
+    ``ASSAY_IMAGE_KEY``      a public key (PEM): the image must have a signature by its owner
+    =======================  ======================================================================
+
+    A file beside the image finds a damaged copy. Only a digest or a key from another place finds an
+    image that somebody exchanged together with that file.
+
+    :raises ConfigError: something that says which image is meant does not hold or cannot be read.
+    """
+    held = []
+    for wanted, source in _digests(path):
+        if wanted != sha256:
+            raise ConfigError(
+                f"image {path}: its sha256 is {sha256}, {source} says {wanted}: "
+                "it is damaged or another image; copy it again, or correct the digest"
+            )
+        held.append(source)
+    if key := os.environ.get("ASSAY_IMAGE_KEY", ""):
+        if not Path(key).is_file():
+            raise ConfigError(f"ASSAY_IMAGE_KEY: {key} is no file; name a public key (PEM)")
+        done = _run([apptainer, "verify", "--key", key, str(path)])
+        if done.returncode:
+            said = _last_line(done.stderr) or "apptainer verify failed"
+            raise ConfigError(
+                f"image {path}: is not what the owner of {key} signed ({said}); get the image again"
+            )
+        held.append(f"the signature of {Path(key).name}")
+    return " and ".join(held)
+
+
+def _digests(path: Path) -> list[tuple[str, str]]:
+    """The digests that the image must have, and where each comes from."""
+    found = []
+    beside = path.with_name(path.name + ".sha256")
+    if beside.exists():
+        try:
+            text = beside.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise ConfigError(f"{beside}: {error.strerror}; make it readable") from None
+        found.append((text.partition(" ")[0], beside.name))
+    if text := os.environ.get("ASSAY_IMAGE_SHA256", ""):
+        found.append((text, "ASSAY_IMAGE_SHA256"))
+    cleaned = [(text.strip().lower(), source) for text, source in found]
+    for text, source in cleaned:
+        if not re.fullmatch("[0-9a-f]{64}", text):
+            raise ConfigError(
+                f"image {path}: the digest in {source} is {text[:70]!r}; write 64 hexadecimal "
+                f"digits: sha256sum {path.name} > {path.name}.sha256"
+            )
+    return cleaned
+
+
+def _of_another_lock(lock: str, repository: Path) -> bool:
+    """Whether no lock of the checkout has the hash that the label of an image states.
+
+    :param lock: name and hash of the label; "" where the image has none.
+    """
+    name, _, stated = lock.partition(" ")
+    if not stated:
+        return False
+    locks = [repository / "requirements.lock"]
+    if name.endswith(".spack"):
+        of_sites = repository.glob("site-config/*/spack/env/spack.lock")
+        locks = [repository / "spack.lock", *of_sites]
+    there = [_sha256(lock) for lock in locks if lock.is_file()]
+    return bool(there) and stated not in there
 
 
 def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[str, Any]:
@@ -223,20 +298,16 @@ def _of_root() -> dict[str, str]:
     return {"APPTAINER_DROP_CAPS": name}
 
 
-def programs(image: Image, contained: bool) -> list[str]:
-    """Names of the programs that get a wrapper."""
-    known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
-    known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
-    return sorted((known - (set() if contained else {*_LAUNCHERS})) & image.programs)
-
-
 def _write_wrappers(folder: Path, image: Image, contained: bool) -> None:
     words = {
         "apptainer": shlex.quote(image.apptainer),
         "image": shlex.quote(str(image.path)),
         "gpus": _GPUS,
     }
-    wanted = {name: f"{name} " for name in programs(image, contained)}
+    known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
+    known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
+    there = (known - (set() if contained else {*_LAUNCHERS})) & image.programs
+    wanted = {name: f"{name} " for name in sorted(there)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, program in {**wanted, IN_IMAGE: ""}.items():

@@ -15,6 +15,7 @@ from typing import Any
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.node import provenance
+from assay.prove import mpi
 from assay.prove.accelerator import ACCELERATORS
 from assay.slurm import QUERIES, Answers
 
@@ -108,6 +109,9 @@ def described(
         if "ucx_version" in extras:
             extras["ucx_tools_version"] = extras["ucx_version"]
         extras["ucx_version"] = of_mpi[1]
+    other = mpi.of_run((), said("mpirun", "--version")) if "mpi" in found else None
+    if other and "openmpi_version" not in extras:
+        extras["mpi"] = other.word  # tests of a path are skipped by it
     if "mpi" in found and "ompi_communicator_t" in said(*HEADER):
         features.append("mpicc")
     if "netpipe" in found:
@@ -125,11 +129,6 @@ def described(
 def slurm() -> Answers:
     """What Slurm answers on this machine; a text is empty if its command is missing."""
     return Answers(**{name: output(*command) for name, command in QUERIES.items()})
-
-
-def ucx_transports() -> list[str]:
-    """Transports that UCX could open here (``ucx_info -d``), each once, in UCX's order."""
-    return transports(output("ucx_info", "-d"))
 
 
 def ucx_problems() -> list[str]:
@@ -166,9 +165,13 @@ def not_on_path() -> dict[str, str]:
     }
 
 
-def transports(listing: str) -> list[str]:
-    """The transports in an output of ``ucx_info -d``, each once, in UCX's order."""
-    return list(dict.fromkeys(re.findall(r"Transport: (\S+)", listing)))
+def transports(listing: str | None = None) -> list[str]:
+    """The transports in an output of ``ucx_info -d``, each once, in UCX's order.
+
+    :param listing: by default, what it prints on this machine.
+    """
+    said = output("ucx_info", "-d") if listing is None else listing
+    return list(dict.fromkeys(re.findall(r"Transport: (\S+)", said)))
 
 
 def release(said: str | None = None) -> str:

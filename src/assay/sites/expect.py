@@ -35,7 +35,8 @@ SITE = """\
 """
 
 
-#: What a new site says beside its words. It has no reference yet that a complete run would need.
+#: What a new site, or one beside a configuration of its own, says beside its words. It has no
+#: reference yet that a complete run would need.
 NEW = {"nothing_judged": "allowed", "may_skip": {kind: ["*"] for kind in promise.KINDS}}
 
 
@@ -55,7 +56,8 @@ def command(args: argparse.Namespace) -> int:
             if listing.found(site_file)[0].itself:
                 promise.load(path)  # a person wrote it
             else:
-                raw = files.read(path, dict[str, Any], PromiseError) if path.exists() else {}
+                raw = NEW if args.config else {}
+                raw = files.read(path, dict[str, Any], PromiseError) if path.exists() else raw
                 texts[path] = of_site(site_file, raw)
         if suite.parent != files.CARRIED and not args.config:  # nobody changes those of a package
             texts[suite / promise.CASES] = CASES + "".join(f"{one}\n" for one in listed(suite))

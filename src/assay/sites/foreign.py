@@ -15,7 +15,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +56,8 @@ class Words(msgspec.Struct, forbid_unknown_fields=True):
     stacks: dict[str, Addition]
 
 
-@dataclass(frozen=True)
-class Joined:
-    """A configuration with places beside its partitions.
-
-    :ivar whole: all sections, the system of the places first.
-    :ivar stacks: the environments of the places; one name may have several definitions.
-    """
-
-    whole: dict[str, Any]
-    places: list[dict[str, Any]]
-    stacks: list[dict[str, Any]]
-    log: list[dict[str, Any]]
+#: Parts of a configuration.
+Parts = list[dict[str, Any]]
 
 
 def load(paths: Sequence[Path]) -> Any:
@@ -115,11 +104,15 @@ def named(config: Any, name: str, where: str) -> dict[str, Any]:
     return known[name]
 
 
-def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) -> Joined:
+def join(
+    file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]
+) -> tuple[dict[str, Any], Parts, Parts, Parts]:
     """The configuration of some files with the places and stacks of ``assay.yaml``.
 
     :param known: the extras of a place that are words of Assay. A base may use such a name in
         another meaning, so a place has them only from ``assay.yaml``.
+    :returns: all sections, the system of the places first; the places; their stacks, of which one
+        name may have several definitions; the handlers of the log.
     :raises ConfigError: a file cannot be loaded, or names what is not there.
     """
     config = load(theirs)
@@ -132,7 +125,8 @@ def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) 
     everywhere = {each["name"] for each in config["environments"]}
     log = config["logging"][0].get("handlers", [])
     topology = Path(os.path.expandvars(config.get("general/0/topology_prefix") or ""))
-    joined = Joined(whole, [], [], log)
+    places: Parts = []
+    stacks: Parts = []
     for name, stack in said.stacks.items():
         _check(f"{file}: stacks/{name}", config, stack.set, "environments")
     for name, place in said.places.items():
@@ -158,7 +152,7 @@ def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) 
         _describe(clone, topology / f"{said.system}-{place.of}")
         clone.update(place.set)
         _check(where, config, place.set, "systems", "partitions")
-        joined.places.append(clone)
+        places.append(clone)
         config.select_subconfig(f"{said.system}:{place.of}", ignore_resolve_errors=True)
         defined = {each["name"]: each for each in config["environments"]}
         for environ in clone["environs"]:
@@ -167,8 +161,8 @@ def join(file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]) 
             if environ not in everywhere:
                 made["target_systems"].append(said.system)
                 everywhere.add(environ)
-            joined.stacks.append(made)
-    return joined
+            stacks.append(made)
+    return whole, places, stacks, log
 
 
 def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Addition]) -> list[str]:
@@ -205,9 +199,6 @@ def _check(where: str, config: Any, given: Iterable[str], *kinds: str) -> None:
         if key not in schema["properties"]:
             mend = files.nearest(key, schema["properties"])
             raise ConfigError(f"{where}/set: ReFrame has no key {key!r}; {mend}")
-
-
-# --- what a node has ------------------------------------------------------------------------------
 
 
 def _describe(clone: dict[str, Any], topology: Path) -> None:

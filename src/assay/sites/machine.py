@@ -20,9 +20,10 @@ from reframe.utility.cpuinfo import cpuinfo
 
 from assay import catalogue, sites
 from assay.node import provenance
+from assay.prove import mpi
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
-from assay.sites import detect, invocation, stacks
+from assay.sites import detect, stacks
 
 #: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
 MEMORY_FRACTION = 0.02
@@ -34,13 +35,25 @@ OFTEN = {"poll_rate_max": 20, "poll_rate_min": 5}
 
 
 def distribution(site_file: str | Path) -> dict[str, Any]:
-    """The stack ``system``: the programs that the distribution installed, each a feature."""
+    """The stack ``system``: the programs that the distribution installed, each a feature.
+
+    Without those of Open MPI, if mpirun is of another MPI: each rank would be a world of its own.
+    """
     features, extras = detect.described()
     extras["provenance"] = "packages of the distribution"
+    programs = detect.programs() if "mpi" in extras else {}
+    if apart := [word for word, name in programs.items() if _of_open_mpi(name)]:
+        features = [word for word in features if word not in apart]
+        extras["provenance"] += f", without {', '.join(apart)}: linked to Open MPI, not to mpirun's"
     if command := osu_py(sites.repository(site_file)):
         features.append("osu-py")
         extras["osu_py_command"] = command
     return {"name": "system", "features": features, "extras": extras}
+
+
+def _of_open_mpi(program: str) -> bool:
+    linked = detect.output("ldd", shutil.which(program) or program)
+    return mpi.of_run(re.findall(r"=> (/\S+)", linked), "") is mpi.OPEN_MPI
 
 
 def osu_py(repository: Path) -> str | None:
@@ -57,13 +70,13 @@ def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str
     The Spack stack is that of the site ``debian12`` (`make spack SITE=debian12`). Programs that it
     lacks and that need no MPI are added from the distribution.
 
-    :param instead: what a user can do who has no Open MPI.
-    :raises ConfigError: mpirun is not there, or is of another MPI; or as
+    :param instead: what a user can do who has no MPI.
+    :raises ConfigError: mpirun is not there, or does not say of which MPI it is; or as
         :func:`assay.sites.stacks.spack`.
     """
     if os.environ.get("ASSAY_STACK") != "spack":
-        if fault := _no_open_mpi():
-            raise ConfigError(f"{site_file}: {fault}; {instead}, or load the module of an Open MPI")
+        if fault := _no_mpi():
+            raise ConfigError(f"{site_file}: {fault}; {instead}, or load the module of an MPI")
         return distribution(site_file)
     lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
     spack = stacks.spack(site_file, lock, of="debian12")
@@ -78,15 +91,18 @@ def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str
     return spack
 
 
-def _no_open_mpi() -> str:
-    """Why there is no Open MPI here; empty if there is one."""
+def _no_mpi() -> str:
+    """Why there is no MPI here; empty if there is one that the suite knows."""
     if detect.version("openmpi_version"):
         return ""
     path = shutil.which("mpirun")
     if path is None:
         return "no MPI: mpirun is not on PATH"
-    said = detect.output("mpirun", "--version").strip().partition("\n")[0] or "nothing"
-    return f"no Open MPI: {path} --version says {said!r}, and no other MPI is supported"
+    said = detect.output("mpirun", "--version").strip()
+    if mpi.of_run((), said):
+        return ""
+    first = said.partition("\n")[0] or "nothing"
+    return f"no MPI that the suite knows: {path} --version says {first!r}"
 
 
 def configuration(
@@ -99,7 +115,7 @@ def configuration(
     :param release: the only distribution that machines of the site have, such as ``debian 12``.
     :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
     """
-    transports = [name for name in detect.ucx_transports() if name in SWITCHED]
+    transports = [name for name in detect.transports() if name in SWITCHED]
     extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
@@ -108,7 +124,7 @@ def configuration(
     hostnames = [".*"]
     if release:
         here = detect.release()
-        invocation.check_release(Path(site_file).resolve(), release, here)
+        sites.check_release(Path(site_file).resolve(), release, here)
         hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
     systems = [system(site_file, descr, hostnames, partitions)]
     seen = partial(found, any_stack=not release)

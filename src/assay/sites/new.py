@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from reframe.core.exceptions import ReframeError
+from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import files, slurm
 from assay.catalogue import PROGRAMS
@@ -30,7 +30,7 @@ from assay.sites import adopt, describe, detect, expect, machine, written
 from assay.sites.describe import Gap, Place
 from assay.sites.written import Draft
 from assay.slurm import Partition, Pool
-from assay.store import promise, session
+from assay.store import promise
 
 #: A name that is a folder, a system of ReFrame and a word on a command line.
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -49,21 +49,11 @@ CUDA = r"(^|/)(cuda|cudatoolkit|nvhpc)[^/]*(/|$)"
 MODULES = ("bash", "-lc", "module --version 2>&1; echo; module -t avail 2>&1")
 
 
-class NewSiteError(Exception):
-    """Why no site is written: one line that says what to do."""
-
-
 def run(args: argparse.Namespace) -> int:
     """Writes the folder, or with ``--dry-run`` prints it; returns the exit code."""
     try:
         return adopt.run(args) if args.theirs else _run(args)
-    except (
-        NewSiteError,
-        ReferencesError,
-        promise.PromiseError,
-        session.ReportError,
-        ReframeError,
-    ) as error:
+    except (ReferencesError, promise.PromiseError, ReframeError) as error:
         print(f"assay site new: {error}", file=sys.stderr)
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
@@ -78,16 +68,14 @@ def _run(args: argparse.Namespace) -> int:
     partitions, nodes = slurm.partitions(said.partitions), slurm.nodes(said.nodes)
     pools = chosen(partitions, nodes, args.partition, gaps)
     system, of_modules = _modules(args.module)
-    useful = ", ".join(of_modules[:SHOWN])
-    if len(of_modules) > SHOWN:
-        useful += f" and {len(of_modules) - SHOWN} more"
+    useful = ", ".join(promise.few(of_modules, SHOWN))
     places = _places(pools, args, gaps)
     osu_py = machine.osu_py(args.folder.resolve().parent)
     known = hardware(args.folder / args.name)
     made = draft(places, known, said, args.access, args.module, osu_py)
     if not made.stack["features"]:
         do = "install Open MPI and benchmarks, or name modules that have them by --module"
-        raise NewSiteError(
+        raise ConfigError(
             f"no program that the suite knows is on PATH of {places[0].host}: "
             + (f"name modules by --module, for example {useful}" if useful else do)
         )
@@ -110,33 +98,30 @@ def _run(args: argparse.Namespace) -> int:
     return Exit.PASS
 
 
-# --- what is asked --------------------------------------------------------------------------------
-
-
 def check(args: argparse.Namespace) -> None:
     """Refuses a command that cannot lead to a site."""
     target = args.folder / args.name
     if not NAME.fullmatch(args.name):
-        raise NewSiteError(
+        raise ConfigError(
             f"the name {args.name!r} is not of a-z, 0-9, - and _, or too long: choose another one"
         )
     if not (args.folder / "vocabulary.yaml").is_file():
-        raise NewSiteError(
+        raise ConfigError(
             f"{args.folder}: has no vocabulary.yaml, so it is no folder of sites; type this in the "
             "repository, or name its site-config by --folder"
         )
     if not (args.folder.resolve().parent / "reframe").is_dir():
-        raise NewSiteError(f"{args.folder}: there is no suite (reframe/) beside it; name another")
+        raise ConfigError(f"{args.folder}: there is no suite (reframe/) beside it; name another")
     if target.exists() or target.is_symlink():
-        raise NewSiteError(f"{target}: is there already; choose another name, or delete it")
+        raise ConfigError(f"{target}: is there already; choose another name, or delete it")
     for option in args.access:
         if not option.startswith("-") or len(option.split()) != 1:
-            raise NewSiteError(
+            raise ConfigError(
                 f"--access: {option!r} is not one option of sbatch; write it like "
                 "--access=--account=hpc"
             )
     if shutil.which(slurm.QUERIES["nodes"][0]) is None:
-        raise NewSiteError(
+        raise ConfigError(
             "scontrol is not on PATH, so there is no Slurm here: type this on a login node; for a "
             "machine without a scheduler use SITE=local or SITE=any"
         )
@@ -146,10 +131,10 @@ def answers() -> slurm.Answers:
     """What Slurm answers on this machine."""
     said = detect.slurm()
     for silence in provenance.hung.values():
-        raise NewSiteError(f"{silence}: Slurm does not answer; ask its administrator")
+        raise ConfigError(f"{silence}: Slurm does not answer; ask its administrator")
     if not slurm.partitions(said.partitions):
         first = next(iter(said.partitions.splitlines()), "nothing")
-        raise NewSiteError(f"scontrol lists no partition, it says: {first}; ask its administrator")
+        raise ConfigError(f"scontrol lists no partition, it says: {first}; ask its administrator")
     return said
 
 
@@ -167,7 +152,7 @@ def chosen(
     for name in wanted:
         if name not in known:
             mend = files.nearest(name, known)
-            raise NewSiteError(f"--partition: Slurm has no {name!r}; {mend}")
+            raise ConfigError(f"--partition: Slurm has no {name!r}; {mend}")
     asked = [known[name] for name in dict.fromkeys(wanted)] or [p for p in partitions if p.open]
     found: list[Pool] = []
     covered: set[str] = set()
@@ -176,7 +161,7 @@ def chosen(
         where = f"partition {partition.name} of Slurm"
         if pool is None:
             if wanted:
-                raise NewSiteError(
+                raise ConfigError(
                     f"--partition: no node of {partition.name!r} takes jobs now: name another one, "
                     "or wait until scontrol show node says IDLE"
                 )
@@ -189,7 +174,7 @@ def chosen(
         covered |= names
         found.append(pool)
     if not found:
-        raise NewSiteError("no node of Slurm takes jobs now: scontrol show node says why")
+        raise ConfigError("no node of Slurm takes jobs now: scontrol show node says why")
     return found
 
 
@@ -198,11 +183,11 @@ def _modules(wanted: Sequence[str]) -> tuple[str, list[str]]:
     said = detect.output(*MODULES) if shutil.which(MODULES[0]) else ""
     names, system = available(said), module_system(said)
     if wanted and system == "nomod":
-        raise NewSiteError("--module: a login shell has no command `module` here: leave it out")
+        raise ConfigError("--module: a login shell has no command `module` here: leave it out")
     # The first module may make others visible. The job says which of those cannot be loaded.
     families = {name.rpartition("/")[0] for name in names} | {*names}
     if wanted and wanted[0] not in families:
-        raise NewSiteError(f"--module: no {wanted[0]!r}; {files.nearest(wanted[0], names)}")
+        raise ConfigError(f"--module: no {wanted[0]!r}; {files.nearest(wanted[0], names)}")
     return system, useful(names) if system != "nomod" else []
 
 
@@ -267,11 +252,11 @@ def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[Gap]) ->
             continue
         mend = "try --wait, --access or --partition"
         if args.partition:
-            raise NewSiteError(f"the job on partition {name!r} gave no answer: {why}; {mend}")
+            raise ConfigError(f"the job on partition {name!r} gave no answer: {why}; {mend}")
         what = f"its job gave no answer: {why}"
         gaps.append(Gap(f"partition {name} of Slurm", what, f"type it again: {mend}"))
     if not found:
-        raise NewSiteError(f"no job gave an answer; the last: {gaps[-1].what}; {gaps[-1].do}")
+        raise ConfigError(f"no job gave an answer; the last: {gaps[-1].what}; {gaps[-1].do}")
     return found
 
 
@@ -299,9 +284,6 @@ def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], 
     return found, lines[-1] if lines else "it printed nothing"
 
 
-# --- what follows ---------------------------------------------------------------------------------
-
-
 def draft(  # noqa: PLR0913, PLR0917
     places: Sequence[Place],
     known: Known,
@@ -315,7 +297,7 @@ def draft(  # noqa: PLR0913, PLR0917
     before = {*known["link"]}
     first, together = places[0], any(place.together for place in places)
     gaps: list[Gap] = []
-    made = Draft(describe.stack(first, modules, osu_py, gaps), together, known, gaps=gaps)
+    made = Draft(describe.stack(first, modules, osu_py, gaps), together, gaps=gaps)
     seen: set[str] = set()
     for place in places:
         name, gaps = place.pool.partition.name, list(_of_nodes(place))
@@ -357,9 +339,6 @@ def _of_nodes(place: Place) -> Iterable[Gap]:
         yield Gap(where, f"on {place.host} {line}", "mend it")
 
 
-# --- what is written ------------------------------------------------------------------------------
-
-
 def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:
     target = args.folder / args.name
     texts = {
@@ -372,11 +351,11 @@ def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:
         for name, text in texts.items():
             print(f"# --- {target / name}\n{text}")
     else:
-        with written.published(args.folder, args.name) as folder:
+        with written.published(target):
             for name, text in texts.items():
-                files.write(folder / name, text)
-            promised = expect.of_site(folder / "reframe.py", expect.NEW)
-            files.write(folder / promise.FILE, promised)
+                files.write(target / name, text)
+            promised = expect.of_site(target / "reframe.py", expect.NEW)
+            files.write(target / promise.FILE, promised)
         print(f"{target}: written, and it loads")
     print(f"not found out: {len(made.gaps)}")
     for gap in made.gaps:

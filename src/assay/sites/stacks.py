@@ -113,7 +113,11 @@ def _installed_view(folder: Path, view: str) -> dict[str, Any]:
         own = {node["external"]["path"]: not node["external"]["module"] for node in outside}
         own = {path: alone for path, alone in own.items() if path not in (None, "/usr")}
         said = f"Spack, view {folder}, sha256 {digests.of(sorted(node['hash'] for node in nodes))}"
-        stores = {str(_store(prefix)) for prefix in graphs}
+        # The store of Spack is the folder with its database, above the prefix.
+        stores = {
+            str(next((f for f in prefix.parents if (f / ".spack-db").is_dir()), prefix.parent))
+            for prefix in graphs
+        }
         environment = _environment(view, nodes, said, sorted({*stores, *own}))
     except (OSError, IndexError, *MISSHAPEN) as error:
         raise ConfigError(f"{folder}: not a view that Spack wrote: {error!r}") from None
@@ -124,12 +128,6 @@ def _installed_view(folder: Path, view: str) -> dict[str, Any]:
     prefixes = [f"{path}/bin" for path, without_module in own.items() if without_module]
     environment["env_vars"] = _path([str(folder / "bin"), *osu, *prefixes])
     return {**environment, "modules": modules} if modules else environment
-
-
-def _store(prefix: Path) -> Path:
-    """Where Spack installed a package: the folder with its database, above the prefix."""
-    found = (folder for folder in prefix.parents if (folder / ".spack-db").is_dir())
-    return next(found, prefix.parent)
 
 
 def features(nodes: Sequence[Node]) -> list[str]:

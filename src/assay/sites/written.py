@@ -6,7 +6,6 @@ import contextlib
 import pprint
 import re
 import shutil
-import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from assay.judge import Hardware, Known
+from assay.judge import Hardware
 from assay.sites.describe import Gap
 
 #: Longest line of the files.
@@ -43,7 +42,6 @@ class Head:
 class Draft:
     """A site that is not written yet.
 
-    :ivar known: the known hardware, :func:`assay.judge.hardware`, and the links of the site.
     :ivar common: partition of Slurm -> what all partitions on its nodes have in common.
     :ivar partitions: partition of Slurm -> partitions in the format of ReFrame.
     :ivar links: links with the rate that a device states, for ``hardware.yaml`` of the site.
@@ -51,14 +49,10 @@ class Draft:
 
     stack: dict[str, Any]
     together: bool
-    known: Known
     common: dict[str, dict[str, Any]] = field(default_factory=dict)
     partitions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     links: dict[str, Hardware] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
-
-
-# --- reframe.py -----------------------------------------------------------------------------------
 
 
 _REFRAME = '''\
@@ -170,96 +164,37 @@ def _variables(common: Iterable[str]) -> dict[str, str]:
     return found
 
 
-# --- references.yaml ------------------------------------------------------------------------------
+REFERENCES = """\
+{about}
+{ratios}
+references:
+# None yet.
 
-
-def references(head: Head, draft: Draft) -> str:
-    """The file ``references.yaml``. Proposals are comments, so that they judge nothing."""
-    parts = [
-        _comment(
-            f"How {head.name} is judged. `assay site new` wrote this file on {head.date}, and "
-            "nothing was measured: docs/adding-a-site.md explains the file."
-        )
-    ]
-    if _has_ratios(draft):
-        parts.append(
-            "# Ratios within one run, which hold for any machine.\ninclude: [../ratios.yaml]"
-        )
-    parts.append("\n".join(["references:", *_proposed(draft)]))
-    why = (
-        f"nothing was measured yet; type assay calibrate --site {head.name}"
-        if not draft.together
-        else "the nodes share the cores, the memory and the disks of one machine"
-    )
-    parts.append(
-        f"""\
 recorded:
   - for: {{partition: "*", test: NodeHealth}}
     why: the state before the run; its limits are the partition's `health`
   - for: {{partition: "*"}}
     until: calibrated
-    why: {why}"""
-    )
-    return "\n\n".join(parts) + "\n"
+    why: {why}
+"""
 
 
-def _has_ratios(draft: Draft) -> bool:
-    """Whether each reference of ``ratios.yaml`` applies to the first partition of the site.
-
-    A reference that never applies is refused by the test SuiteLoads.
-    """
-    first = next(iter(draft.partitions.values()))[0]
-    words = {*first["features"]}
-    return not draft.together and "tcp" in words and bool(words & {"posix", "sysv"})
-
-
-#: Share of the peak of a link that large messages reach, by transport. The rest is for headers, and
-#: for TCP also for the kernel.
-REACHED = {"rc_mlx5": 0.95, "tcp": 0.9, "nvlink": 0.9}
-
-
-def _proposals(draft: Draft) -> Iterator[tuple[str, float, str]]:
-    """The `for` block, the share of the peak and the link of large messages on a known link."""
-    stack = draft.stack["features"]
-    test = next((test for word, test in (("osu", "Osu"), ("osu-py", "OsuPy")) if word in stack), "")
-    for each in (each for every in draft.partitions.values() for each in every):
-        features, link = each["features"], each["extras"].get("hardware", {}).get("link")
-        where = f"partition: {each['name']}"
-        if link and "nvlink" in features:
-            case = f"{where}, test: OsuGpu, benchmark: bw, buffers: DD, configuration: all"
-            yield case, REACHED["nvlink"], link
-        elif link and test and "gpu" not in features:
-            where += f", test: {test}, benchmark: bw"
-            for over in (over for over in REACHED if over in features):
-                yield f"{where}, transport: {over}", REACHED[over], link
-
-
-def _proposed(draft: Draft) -> list[str]:
-    """Comments below the key ``references``. Without its ``#``, each line of a proposal is YAML."""
-    lines = []
-    for case, share, name in _proposals(draft):
-        link = draft.known["link"][name]
-        peak = link.bandwidth or 0
-        # No more than the peak itself.
-        upper = f"lower: -0.1, upper: {1 / share - 1:.2f}"
-        source = (
-            f"proposal, not measured: {share:g} of the peak of {name}, {peak:g} MB/s, is "
-            f"{share * peak:g} MB/s ({link.source})"
-        )
-        lines += [
-            f"#  - for: {{{case}}}",
-            "#    metrics:",
-            f"#      bandwidth_1MiB: {{of_peak: {share:g}, unit: MB/s, {upper}}}",
-            "#    source: >-",
-            *(f"#      {line}" for line in textwrap.wrap(source, WIDTH - 8)),
-        ]
-    if not lines:
-        return ["# No proposal: no partition names a link whose peak is in hardware.yaml."]
+def references(head: Head, draft: Draft) -> str:
+    """The file ``references.yaml``. Nothing was measured, so it has no reference yet."""
     about = (
-        "Proposals, from peaks of hardware.yaml. They judge nothing before you take away the `#` "
-        "of their lines. `of_peak` is a share of the peak of the partition's `hardware`."
+        f"How {head.name} is judged. `assay site new` wrote this file on {head.date}, and nothing "
+        "was measured: docs/adding-a-site.md explains the file."
     )
-    return [_comment(about), *lines]
+    ratios = ""
+    why = "the nodes share the cores, the memory and the disks of one machine"
+    if not draft.together:
+        why = f"nothing was measured yet; type assay calibrate --site {head.name}"
+        words = next(iter(draft.partitions.values()))[0]["features"]
+        # A reference that never applies is refused by the test SuiteLoads.
+        if "tcp" in words and {*words} & {"posix", "sysv"}:
+            about += " The ratios within one run hold for any machine."
+            ratios = "\ninclude: [../ratios.yaml]\n"
+    return REFERENCES.format(about=_comment(about), ratios=ratios, why=why)
 
 
 def hardware(head: Head, draft: Draft) -> str:
@@ -275,27 +210,16 @@ def hardware(head: Head, draft: Draft) -> str:
     return f"{_comment(about)}\n{links}"
 
 
-# --- folder ---------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
-def published(folder: Path, name: str) -> Iterator[Path]:
-    """A temporary folder for a site, in which the site can be loaded. At the end it is the site.
+def published(folder: Path) -> Iterator[None]:
+    """Makes the folder of a site, and removes it if an exception ends the block.
 
-    It lies beside the folder of all sites, so a rename publishes it. The files that all sites share
-    are linked beside it. It is removed if an exception ends the block.
-
-    :raises OSError: it cannot be made, something is in its place, or it cannot be renamed.
+    :raises OSError: it cannot be made, or something is in its place.
     """
-    parent = Path(tempfile.mkdtemp(prefix=".site-new-", dir=folder.resolve().parent))
+    folder.mkdir()
     try:
-        for shared in folder.resolve().glob("*.yaml"):
-            (parent / shared.name).symlink_to(shared)
-        made = parent / name
-        made.mkdir()
-        yield made
-        shutil.rmtree(made / "__pycache__", ignore_errors=True)
-        # A rename replaces an empty folder, and no other.
-        made.rename(folder / name)
-    finally:
-        shutil.rmtree(parent, ignore_errors=True)
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)

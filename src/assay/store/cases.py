@@ -10,6 +10,7 @@ from typing import Any
 
 from assay.declared import Figure
 from assay.judge import Verdict
+from assay.store.run_folder import NO_PLAN, Plan
 from assay.store.sanitize import finite, line, mapping, sequence
 
 
@@ -196,6 +197,7 @@ class Session:
         line each.
     :ivar doubts: those of these lines that are about settings, without a limit of their number.
     :ivar others: the cases of tests that are not of Assay; ``why`` is how each ended in ReFrame.
+    :ivar folder: of its outputs, plan and log; sessions that were merged have neither.
     :ivar extras: what the call of ReFrame said about the run (``--session-extras``).
     :ivar promised: number of cases that the site promises; None if nothing says it.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
@@ -218,6 +220,8 @@ class Session:
     promised: int | None = None
     nothing_judged: str = "red"
     extras: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = Path()
+    plan: Plan = NO_PLAN
 
     @property
     def systems(self) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def gather(folder: Path) -> Session:
         lost += [
             f"job {job.title!r}: {fault}"
             for session in found
-            for fault in (*_aborted(session), *session.faults, *_of_another(promise, session))
+            for fault in (*_doubtful(promise, session), *session.faults)
         ]
         sessions += found
         ran = [case for session in found for case in session.attempts]
@@ -180,13 +180,10 @@ def gather(folder: Path) -> Session:
     )
 
 
-def _aborted(session: Session) -> Iterator[str]:
+def _doubtful(promise: Promise, session: Session) -> Iterator[str]:
+    """Why the results of a job are not whole, or not of this pipeline, one line each."""
     if aborted := sum(case.aborted for case in session.attempts):
         yield f"{aborted} of its cases were aborted"
-
-
-def _of_another(promise: Promise, session: Session) -> Iterator[str]:
-    """Why the results of a job are not of this pipeline, one line each."""
     for name, value in promise.extras.items():
         if session.extras.get(name) != value:
             yield f"its results are of {name} {session.extras.get(name)}, not {value}"

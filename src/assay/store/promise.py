@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -28,8 +28,9 @@ from assay.store.sanitize import line, sequence
 
 FILE, CASES = "promise.yaml", "cases.txt"
 
-#: The kinds that are always allowed: the parameters make no case, on any machine; the case needs a
-#: word that is not there (words are promised); or a case that was skipped itself, as ReFrame says.
+#: The kinds that are always allowed: the parameters make no case, or another case is for the same
+#: nodes; the case needs a word that is not there (words are promised); or a case that was skipped
+#: itself, as ReFrame says.
 ALWAYS = ("no-case", "lacks", "skipped due to skipped dependencies")
 
 #: The kind that no site can allow.
@@ -108,9 +109,10 @@ class Listed:
     def places(self, site: Site) -> Iterator[tuple[str, str]]:
         """The partitions and stacks of a site that the case runs on."""
         for partition, features in site.partitions.items():
-            if _selected(self.systems, features):
+            if not all(_lost(said, features) for said in self.systems):
                 for stack in site.environs[partition]:
-                    if _selected(self.stacks, site.stacks.get(stack, frozenset())):
+                    programs = site.stacks.get(stack, frozenset())
+                    if not all(_lost(said, programs) for said in self.stacks):
                         yield partition, stack
 
     def lacks(self, features: frozenset[str], programs: frozenset[str]) -> tuple[str, ...] | None:
@@ -138,13 +140,6 @@ def _lost(said: str, words: frozenset[str]) -> frozenset[str]:
     return frozenset(lost | ({"-"} if refused else set()))
 
 
-def _selected(alternatives: Iterable[str], words: frozenset[str]) -> bool:
-    return any(
-        said == "*" or all((w[0] == "+") is (w[1:] in words) for w in said.split())
-        for said in alternatives
-    )
-
-
 class Place(msgspec.Struct, forbid_unknown_fields=True):
     """A partition has stacks and words."""
 
@@ -155,29 +150,22 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 #: Words of a case; at least one.
 Words = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
-
-class Skips(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, omit_defaults=True):
-    """The kinds of skips that a site may allow; a reason begins with its kind: docs/sites.md."""
-
-    not_asked: list[Words] = []
-    not_here: list[Words] = []
-    too_small: list[Words] = []
-    incomplete: list[Words] = []
-
-
-#: The kinds of skips that a site may allow.
-KINDS = Skips.__struct_encode_fields__
+#: The kinds of skips that a site may allow; a reason begins with its kind: docs/sites.md.
+Kind = Literal["not-asked", "not-here", "too-small", "incomplete"]
+KINDS = get_args(Kind)
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
     """A promise has partitions, at least one; it may have stacks, may_skip and nothing_judged.
 
+    :ivar may_skip: kind of skip -> the cases that may be skipped for it, each by words: the name of
+        a test, the value of a parameter, a partition or a stack; ``*`` stands for all cases.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
     """
 
     partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
     stacks: dict[str, frozenset[str]] = {}
-    skips: Skips = msgspec.field(default_factory=Skips, name="may_skip")
+    may_skip: dict[Kind, list[Words]] = {}
     nothing_judged: Literal["red", "allowed"] = "red"
 
     @property
@@ -186,15 +174,6 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
         words = {name: place.words for name, place in self.partitions.items()}
         environs = {name: place.stacks for name, place in self.partitions.items()}
         return Site(words, environs, self.stacks)
-
-    @property
-    def may_skip(self) -> dict[str, list[str]]:
-        """Kind of skip -> the cases that may be skipped for it, each by words.
-
-        A word is the name of a test, the value of a parameter, a partition or a stack; ``*`` stands
-        for all cases.
-        """
-        return msgspec.convert(msgspec.to_builtins(self.skips), dict[str, list[str]])
 
 
 def load(path: Path) -> File:

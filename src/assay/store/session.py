@@ -99,9 +99,11 @@ def load(file: Path, sealed: bool = False) -> Session:
         ) from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         at = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise ReportError(
-            f"{file}: not JSON{at}, perhaps cut short (a full disk?); {_what_is_left(file)}"
-        ) from None
+        mend = "run the acceptance again, or name another run report with --session FILE"
+        for folder in sorted((file.resolve().parents[1] / "output").glob("*")):
+            mend = f"what its finished cases measured is there: assay report --session {folder}"
+        said = f"{file}: not JSON{at}, perhaps cut short (a full disk?)"
+        raise ReportError(f"{said}; {mend}") from None
     except (KeyError, TypeError, ValueError, IndexError):
         raise ReportError(
             f"{file}: not a run report of ReFrame (session_info, runs and testcases are expected); "
@@ -114,7 +116,9 @@ def load(file: Path, sealed: bool = False) -> Session:
         if not (entry.get("fixture") is True and entry.get("result") == "pass")
     ]
     ended = [reader.case(entry) for entry in entries if not reader.foreign(entry)]
-    others = [_by_reframe(entry) for entry in entries if reader.foreign(entry)]
+    foreign = [entry for entry in entries if reader.foreign(entry)]
+    ends = [filter(None, (line(entry.get("result")), _reason(entry))) for entry in foreign]
+    others = [replace(named(entry), why=": ".join(end)) for entry, end in zip(foreign, ends)]
     attempts = (*ended, *reader.unfinished(ended))
     return Session(
         file=file,
@@ -128,16 +132,10 @@ def load(file: Path, sealed: bool = False) -> Session:
         attempts=attempts,
         others=tuple({(case.unique_name, case.where): case for case in others}.values()),
         extras={str(k): line(v) for k, v in info.items() if isinstance(v, str)},
+        folder=file.resolve().parents[1] / "output" / Path(str(info.get("prefix_output"))).name,
+        plan=reader.plan,
         **reader.kept(attempts),
     )
-
-
-def _what_is_left(file: Path) -> str:
-    """What to do without a run report."""
-    folders = sorted((file.resolve().parent.parent / "output").glob("*"))
-    if not folders:
-        return "run the acceptance again, or name another run report with --session FILE"
-    return f"what its finished cases measured is there: assay report --session {folders[-1]}"
 
 
 def _salvaged(folder: Path) -> Session:
@@ -191,6 +189,8 @@ def _salvaged(folder: Path) -> Session:
         cases=last_attempts(attempts),
         attempts=attempts,
         salvaged=True,
+        folder=folder.resolve(),
+        plan=plan,
         **reader.kept(attempts),
     )
 
@@ -474,12 +474,6 @@ def named(entry: Mapping[str, Any]) -> Case:
         parameters=parameters,
         figures=figures(entry.get("figures")),
     )
-
-
-def _by_reframe(entry: Mapping[str, Any]) -> Case:
-    """A case of a test that is not of Assay, with its result in ReFrame."""
-    said = (line(entry.get("result")), _reason(entry))
-    return replace(named(entry), why=": ".join(filter(None, said)))
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

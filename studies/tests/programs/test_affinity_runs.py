@@ -73,6 +73,8 @@ def sided(bench, name, far):
     )
 
 
+@pytest.mark.long
+@pytest.mark.long
 def test_the_far_device_must_not_be_the_faster_one(bench, nodes):
     for name, far in (("healthy", 1.32), ("reversed", 0.7)):
         stack(nodes, name, sided(bench, name, far))

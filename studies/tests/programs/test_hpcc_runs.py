@@ -92,6 +92,7 @@ def hpcc(nodes, name, outputs, moved=10**12):
     nodes.stack(name, ["hpcc"], ["hpcc"], table, moved=f"echo mlx5_0 {moved}")
 
 
+@pytest.mark.long
 def test_more_nodes_must_not_carry_less(bench, nodes):
     for name, (two, four, _, _) in RUNS.items():
         hpcc(nodes, name, (two, four))

@@ -47,6 +47,7 @@ def within(bench):
     return MadeNodes(bench, 1, "$np")
 
 
+@pytest.mark.long
 def test_more_pairs_must_send_more(bench, within):
     for name, rates in {"healthy": HEALTHY, "falls": FALLS, "shared": SHARED}.items():
         table = outputs(bench.folder / "tables" / name, rates)
@@ -89,6 +90,7 @@ def test_a_number_of_pairs_that_did_not_run_leaves_no_comparison(bench, within):
     assert run.case("MorePairs").result == "fail_deps"
 
 
+@pytest.mark.long
 def test_long_messages_of_more_pairs_fill_the_link(bench):
     """Between two nodes with a link of 100 Gbit/s, of which one pair uses a fifth.
 

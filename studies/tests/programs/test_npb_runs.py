@@ -92,6 +92,7 @@ def within(bench):
     return MadeNodes(bench, 1, "$np")
 
 
+@pytest.mark.long
 def test_more_ranks_must_not_compute_less(bench, within):
     for name, (outputs, _, _) in RUNS.items():
         within.stack(name, **tables(within, name, outputs))

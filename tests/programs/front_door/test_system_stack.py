@@ -89,8 +89,9 @@ def test_without_root_and_sudo_the_packages_are_named(bare: Path, checkout: Path
     assert "INSTALLED" not in done.stdout
 
 
-def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -> None:
-    mpirun(bare)  # not in /usr/bin, so not of the distribution
+@pytest.mark.parametrize("says", ["mpirun (Open MPI) 4.1.4", "HYDRA build details:"])
+def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path, says: str) -> None:
+    mpirun(bare, says)  # not in /usr/bin, so not of the distribution
     program(bare, "apt-get", "echo APT $*")
     program(bare, "apt-cache", 'echo "  Candidate: 1.0"')
     program(bare, "id", "echo 0")
@@ -99,27 +100,8 @@ def test_programs_of_another_mpi_are_not_installed(bare: Path, checkout: Path) -
     installed = re.findall(r"^APT .*install.*$", done.stdout, re.M)
     assert installed
     assert not re.search("openmpi|hpcc", " ".join(installed))
-
-
-@pytest.mark.parametrize(
-    ("says", "quoted"),
-    [
-        ("HYDRA build details:\n    Version: 4.3.2", "HYDRA build details:"),
-        ("Intel(R) MPI Library for Linux* OS, Version 2021.11", "Intel(R) MPI Library for Linux* "),
-        ("", "nothing"),
-    ],
-)
-def test_another_mpi_is_one_line_and_nothing_is_installed(
-    bare: Path, checkout: Path, says: str, quoted: str
-) -> None:
-    other = mpirun(bare, says)
-    program(bare, "apt-get", "echo INSTALLED")
-    program(bare, "id", "echo 0")
-    done = stack(bare, checkout, YES=1)
-    assert done.returncode == 1
-    assert len(done.stdout.splitlines()) == 1, done.stdout
-    assert f"no Open MPI: {other} --version says '{quoted}" in done.stdout
-    assert "take it off PATH, or load the module of an Open MPI" in done.stdout
+    skipped = f"{bare}/mpirun is not of Open MPI: tests of a path are skipped"
+    assert (skipped in done.stdout) is ("HYDRA" in says)
 
 
 def test_failed_apt_is_one_line_and_not_the_end(bare: Path, checkout: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import sys
 
@@ -107,6 +108,20 @@ def test_each_lock_holds_the_one_before(python: str) -> None:
 
 def test_what_only_studies_or_analytics_need_is_not_installed_for_a_run() -> None:
     assert not {"scipy", "polars", "ruptures"} & pins("requirements.lock", "3.12").keys()
+
+
+def test_a_lock_is_whole_because_pip_adds_nothing_to_it() -> None:
+    there = environment("{}.{}".format(*sys.version_info))
+    have = pins(LOCKS[-1], there["python_version"])
+    for locked, _ in entries(LOCKS[-1]):
+        if locked.name not in have:
+            continue
+        for text in importlib.metadata.requires(locked.name) or ():
+            needed = Requirement(text)
+            asked = [{**there, "extra": extra} for extra in locked.extras or {""}]
+            if needed.marker is None or any(map(needed.marker.evaluate, asked)):
+                name = needed.name.lower().replace("_", "-").replace(".", "-")
+                assert name in have, f"{locked.name} needs {needed}"
 
 
 def test_the_pages_say_what_each_dependency_is_for() -> None:

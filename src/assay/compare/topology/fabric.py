@@ -47,11 +47,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Path:
-    """What lies between two switches with nodes.
-
-    :ivar hops: number of trunks on the shortest path; 0 within a switch.
-    :ivar parts: what all shortest paths cross.
-    """
+    """Number of trunks between two switches with nodes, and what all shortest paths cross."""
 
     hops: int
     parts: tuple[Part, ...]
@@ -155,8 +151,8 @@ class Fabric:
                 (start,), (end,) = here, there
                 via = via or [start]
                 via.append(end)
-                if end != other and self._passes(end):
-                    continue
+                if end != other and not self._switches[end] and len(self._beside[end]) == 2:
+                    continue  # it only passes messages on, and cannot be told from its trunks
                 named = via if via[0] < via[-1] else via[::-1]
                 parts.append(Part(Kind.TRUNK, tuple(named)))
                 parts.append(Part(Kind.SWITCH, (end,)))
@@ -170,10 +166,6 @@ class Fabric:
         if hops:
             parts.append(Part(Kind.BETWEEN, (str(hops),)))
         return Path(hops, tuple(parts))
-
-    def _passes(self, switch: str) -> bool:
-        """Whether a switch only passes messages on: it cannot be told from its trunks."""
-        return not self._switches[switch] and len(self._beside[switch]) == 2
 
     def _distances(self, start: str) -> dict[str, int]:
         """Number of trunks from a switch to each switch that it reaches."""

@@ -17,15 +17,8 @@ from functools import cached_property
 import numpy as np
 
 from assay.compare.topology.fabric import Fabric, Kind, Part
-from assay.compare.tournament.localise import (
-    NOTABLE,
-    SIGMA_OF_MEDIAN,
-    Crossings,
-    Floats,
-    Mask,
-    Pairs,
-    quantile,
-)  # fmt: skip
+from assay.compare.tournament import localise
+from assay.compare.tournament.localise import NOTABLE, SIGMA_OF_MEDIAN, Crossings, Pairs, quantile
 from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Link, Metric
 from assay.judge.verdict import LAUNCHES_FOR_95_PERCENT, median_interval
 
@@ -72,10 +65,10 @@ def second_pass(
     others = good if len(good) > 1 else [node for node in diagnosis.nodes if node not in alone]
     pools = {}
     for node in suspects:
-        free = [
-            other for other in others if node != other and frozenset((node, other)) not in named
-        ]
-        pools[node] = _near(node, free, partners, fabric)
+        free = [one for one in others if node != one and frozenset((node, one)) not in named]
+        # Those of its own switch, if these are two or more.
+        near = [one for one in free if fabric and fabric.leaf(one) == fabric.leaf(node)]
+        pools[node] = near if len(near) >= min(2, partners) else free
     wanted: list[Link] = []
     for turn in range(partners):
         wanted += [link for link, speed in links.items() if speed or turn < TRIES]
@@ -132,14 +125,6 @@ def _turned(nodes: list[str], turn: int) -> list[str]:
     """The nodes in their order, but another one first at each turn."""
     at = turn % max(1, len(nodes))
     return nodes[at:] + nodes[:at]
-
-
-def _near(node: str, good: list[str], partners: int, fabric: Fabric | None) -> list[str]:
-    """The good nodes that a suspect may meet: those of its switch, if these are two or more."""
-    if fabric is None:
-        return good
-    near = [other for other in good if fabric.leaf(other) == fabric.leaf(node)]
-    return near if len(near) >= min(2, partners) else good
 
 
 def _neighbours(idle: list[str], count: int, fabric: Fabric | None) -> list[Link]:
@@ -245,8 +230,8 @@ def _crossing(
 
 def parts_again(  # noqa: PLR0913, PLR0917
     findings: Sequence[Finding], metric: Metric, level: Level,
-    pairs: Pairs, crossings: Crossings, suspects: Mask,
-) -> tuple[Mapping[Finding, float | None], Floats]:  # fmt: skip
+    pairs: Pairs, crossings: Crossings, suspects: localise.Mask,
+) -> tuple[Mapping[Finding, float | None], localise.Floats]:  # fmt: skip
     """What the second pass says of suspected parts in one metric, and what each pair lacks by them.
 
     :param level: what healthy pairs had in the first pass.
@@ -257,7 +242,7 @@ def parts_again(  # noqa: PLR0913, PLR0917
     """
     values, hops = pairs.values, crossings.hops
     clean = usable = ~suspects[pairs.first] & ~suspects[pairs.second]
-    crossing: dict[Finding, Mask] = {}
+    crossing: dict[Finding, localise.Mask] = {}
     for finding in findings:
         crossing[finding] = members = np.zeros(len(values), dtype=np.bool_)
         for part in finding.parts:

@@ -19,24 +19,12 @@ from functools import cached_property
 import numpy as np
 
 from assay.compare.topology.fabric import Fabric, Kind
+from assay.compare.tournament import localise
 from assay.compare.tournament.again import Comparison, Repetition, parts_again
-from assay.compare.tournament.localise import (
-    Crossings,
-    Fit,
-    Floats,
-    Ints,
-    Known,
-    Mask,
-    Pairs,
-    Suspicion,
-    dead_parts,
-    localise,
-    search,
-)  # fmt: skip
+from assay.compare.tournament.localise import Crossings, Fit, Floats, Ints, Known, Mask, Pairs
 from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Measurement, Metric
 
-#: If a group of at least this share of the nodes has faster links than all other nodes, the group
-#: may be the healthy nodes.
+#: A group of at least this share of the nodes that is faster than others may be the healthy one.
 MINORITY = 0.25
 
 Runs = Mapping[Finding, Repetition | None]
@@ -72,14 +60,10 @@ def diagnose(
         suspicion = board.suspicion(metric, pairs)
         cost = suspicion.cost if suspicion else None
         rest = pairs.without(cost)
-        fit = localise(rest, metric.threshold)
-        levels[metric.name] = Level(
-            base=math.exp(metric.sign * fit.base),
-            noise=fit.noise,
-            least_node=abs(metric.change(-fit.node_limit)),
-            least_pair=abs(metric.change(-fit.pair_limit)),
-            distance=suspicion.distance if suspicion else {},
-        )
+        fit = localise.localise(rest, metric.threshold)
+        of_node, of_pair = (abs(metric.change(-at)) for at in (fit.node_limit, fit.pair_limit))
+        base, distance = math.exp(metric.sign * fit.base), suspicion.distance if suspicion else {}
+        levels[metric.name] = Level(base, fit.noise, of_node, of_pair, distance)
         slow = [] if suspicion is None else _parts(metric, suspicion)
         slow += board.slow(metric, pairs, fit, cost)
         findings += slow
@@ -126,7 +110,7 @@ def conclude(
             well = good if good.sum() > 1 else _good(first, metric)
             usable = well.any() and not well.all()
             known = Known(well, base, level.noise) if usable else None
-            fit = localise(pairs.without(cost), metric.threshold, known)
+            fit = localise.localise(pairs.without(cost), metric.threshold, known)
             again = board.slow(metric, pairs, fit, cost)
             seen += again
             if not again:
@@ -134,13 +118,11 @@ def conclude(
             # Trunks of which the first pass knows the cost are taken out of the values.
             free = {0, *level.distance} if fabric and metric.distance else None
             hops = board.crossings.hops.tolist() if fabric else [0] * len(board.alive)
-            comparison = Comparison(
-                metric,
-                board.logarithms(metric, cost),
-                [frozenset(board.names(pair)) for pair in board.alive],
-                [0 if free is None or hop in free else hop for hop in hops],
-                {frozenset(f.nodes) for f in first.findings if f.metric in ("", metric.name)},
-            )
+            hops = [0 if free is None or hop in free else hop for hop in hops]
+            ends = [frozenset(board.names(pair)) for pair in board.alive]
+            named = {frozenset(f.nodes) for f in first.findings if f.metric in ("", metric.name)}
+            runs_again = board.logarithms(metric, cost)
+            comparison = Comparison(metric, runs_again, ends, hops, named)
             for finding in [*again, *first.findings]:
                 if finding.metric == metric.name and finding.nodes:
                     runs[finding] = comparison.of(finding.nodes)
@@ -167,11 +149,7 @@ def _good(first: Diagnosis, metric: Metric | None = None) -> Mask:
 def _weighed(
     seen: Iterable[Finding], runs: Runs, first: Diagnosis, met: Container[str]
 ) -> tuple[list[Finding], list[str], list[str]]:
-    """What both passes say of nodes and pairs: faults, doubts, remarks.
-
-    :param seen: the findings of the second pass.
-    :param met: the nodes that were measured in it.
-    """
+    """Faults, doubts and remarks of both passes; the second one found `seen` and measured `met`."""
     named, suspects = {finding.nodes for finding in first.findings}, set(first.suspects)
     shown_again = {(node, finding.metric) for finding in seen for node in finding.nodes}
     faults: list[Finding] = []
@@ -265,7 +243,7 @@ class _Board:
         crossings = Crossings(self.fabric, [(self.nodes[a], self.nodes[b]) for a, b in pairs])
         lost = np.array([pair in self.dead for pair in pairs])
         findings = []
-        for parts, members in dead_parts(crossings, pairs, lost):
+        for parts, members in localise.dead_parts(crossings, pairs, lost):
             errors = [self.dead.pop(pairs[p], "") for p in members.tolist()]
             switch = all(part.kind is Kind.SWITCH for part in parts)
             reason = (
@@ -277,10 +255,7 @@ class _Board:
         return findings
 
     def failures(self, good: Iterable[int] = ()) -> tuple[list[Finding], list[str]]:
-        """Dead nodes and pairs, and pairs that failed only sometimes.
-
-        :param good: nodes that are known to work, for example from an earlier pass.
-        """
+        """Dead nodes and pairs, and pairs that failed once; `good` nodes are known to work."""
         living = Counter(i for pair in self.alive for i in pair)
         living.update(dict.fromkeys(good, 0))
         if len(self.dead) > 1 and not living:
@@ -316,22 +291,19 @@ class _Board:
         assert self.fabric
         return Crossings(self.fabric, [(self.nodes[a], self.nodes[b]) for a, b in self.alive])
 
-    def suspicion(self, metric: Metric, pairs: Pairs) -> Suspicion | None:
+    def suspicion(self, metric: Metric, pairs: Pairs) -> localise.Suspicion | None:
         """The slow parts of the network, and what they and distance cost; None if unknown."""
         if self.fabric is None:
             return None
         leaves: Ints = np.zeros(len(self.nodes), dtype=np.int64)
         for leaf, places in enumerate(self.fabric.leaves(self.nodes)):
             leaves[places] = leaf
-        return search(pairs, self.crossings, leaves, metric.threshold, metric.distance)
+        return localise.search(pairs, self.crossings, leaves, metric.threshold, metric.distance)
 
     def slow(
         self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats | None = None
     ) -> list[Finding]:
-        """The faults that a fit of these pairs shows, in words.
-
-        :param cost: what was taken out of the values of the pairs before the fit.
-        """
+        """The faults of a fit in words; `cost` was taken out of the values of the pairs before."""
         findings = []
         base = metric.said(fit.base)
         slow = set(fit.slow_nodes.tolist())
@@ -387,9 +359,8 @@ class _Board:
     def minority(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
         """A doubt if a few nodes are faster among each other: perhaps only these are well.
 
-        If half of the nodes are slow, the median is slow too. Then a few nodes look too fast, but
-        only in pairs with each other. A machine with several switches would have several such
-        groups.
+        If half of the nodes are slow, the median is slow too. A few nodes then look too fast, with
+        each other only. A machine with several switches would have several such groups.
         """
         fast = pairs.values > fit.base + max(fit.node_limit, fit.pair_limit)
         group = np.zeros(pairs.n, dtype=np.bool_)
@@ -405,7 +376,7 @@ class _Board:
         ]
 
 
-def _parts(metric: Metric, found: Suspicion) -> list[Finding]:
+def _parts(metric: Metric, found: localise.Suspicion) -> list[Finding]:
     """The slow parts of the network in words."""
     findings = []
     for blame in found.blamed:

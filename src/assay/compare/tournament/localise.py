@@ -19,9 +19,10 @@ The topology says which parts of the network each pair crosses. Two questions ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -177,16 +178,10 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
     if known:
         worse &= suspect[first] | suspect[second]
     lonely = (pairs.degree < PARTNERS_OF_A_NODE) | doubtful
-    return Fit(
-        base=base,
-        effects=effects,
-        slow_nodes=np.flatnonzero(slow),
-        slow_pairs=np.flatnonzero(worse),
-        open_pairs=np.flatnonzero(worse & (lonely[first] | lonely[second])),
-        noise=_sigma(healthy),
-        node_limit=node_limit,
-        pair_limit=pair_limit,
-    )
+    masks = slow, worse, worse & (lonely[first] | lonely[second])
+    nodes, slow_pairs, open_pairs = map(np.flatnonzero, masks)
+    noise = _sigma(healthy)
+    return Fit(base, effects, nodes, slow_pairs, open_pairs, noise, node_limit, pair_limit)
 
 
 def _sigma(values: Floats) -> float:
@@ -203,18 +198,14 @@ def quantile(count: int) -> float:
     return NormalDist().inv_cdf(1 - FALSE_NAMES / count)
 
 
-@dataclass(frozen=True)
-class Blame:
-    """A slow part of the network.
+class Blame(NamedTuple):
+    """A slow part of the network, or several if every pair that crosses one crosses them all.
 
-    :ivar parts: the part; several if every measured pair that crosses one crosses them all.
     :ivar effect: logarithm of the goodness that the part costs its pairs; negative.
-    :ivar pairs: indices of the pairs that cross it.
     """
 
     parts: tuple[Part, ...]
     effect: float
-    pairs: Ints
 
 
 @dataclass(frozen=True)
@@ -235,10 +226,7 @@ class Suspicion:
 
 
 class Crossings:
-    """Which parts each of some pairs crosses.
-
-    :param ends: the two nodes of each pair.
-    """
+    """Which parts each pair crosses; `ends` are the two nodes of each pair."""
 
     def __init__(self, fabric: Fabric, ends: Sequence[tuple[str, str]]) -> None:
         paths = [fabric.path(a, b) for a, b in ends]
@@ -255,15 +243,11 @@ class Crossings:
         same: dict[tuple[int, ...], list[Part]] = {}
         for part, pairs in found.items():
             same.setdefault(tuple(pairs), []).append(part)
-        self.of: dict[tuple[Part, ...], Ints] = {
-            _told(parts): np.array(pairs, dtype=np.int64) for pairs, parts in same.items()
-        }
-
-
-def _told(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The names for equal candidates: something concrete says more than "all paths"."""
-    concrete = tuple(part for part in parts if part.kind is not Kind.BETWEEN)
-    return concrete or tuple(parts)
+        self.of: dict[tuple[Part, ...], Ints] = {}
+        for numbers, parts in same.items():
+            # Something concrete says more than "all paths".
+            concrete = [part for part in parts if part.kind is not Kind.BETWEEN]
+            self.of[tuple(concrete or parts)] = np.array(numbers, dtype=np.int64)
 
 
 def dead_parts(
@@ -327,10 +311,12 @@ class _Search:
 
     def run(self) -> Suspicion:
         self._distances()
+        ends = np.stack([self.pairs.first, self.pairs.second])
+        # What has a node in common is judged as this node.
         candidates = {
-            parts: members
-            for parts, members in self.crossings.of.items()
-            if not self._of_one_node(members)
+            parts: its
+            for parts, its in self.crossings.of.items()
+            if not any((ends[:, its] == node).any(0).all() for node in ends[:, its[0]])
         }
         # No trunk explains slow pairs within a switch: these accuse the switch first.
         rest, first = self.rest, []
@@ -359,7 +345,7 @@ class _Search:
         if self.costs and hops and len(members) == np.count_nonzero(self.hops == hops):
             self.distance[hops] = effect
         elif effect < -self.threshold:
-            self.blamed.append(Blame(parts, effect, members))
+            self.blamed.append(Blame(parts, effect))
 
     def _distances(self) -> None:
         """Takes the typical cost of each distance out, where several switches show what is typical.
@@ -381,7 +367,7 @@ class _Search:
                 of = self.crossings.of.items()
                 same = (parts for parts, its in of if np.array_equal(its, members))
                 parts = next(same, (Part(Kind.BETWEEN, (str(hops),)),))
-                self.blamed.append(Blame(parts, typical, members))
+                self.blamed.append(Blame(parts, typical))
 
     def _nodes(self, values: Floats, members: Ints) -> tuple[Ints, Floats, Ints]:
         """The nodes of some pairs, the median of the values of each, and how many it has."""
@@ -430,13 +416,6 @@ class _Search:
             return _sigma(self.pairs.values)
         rest = [(b - np.median(b)) * math.sqrt(len(b) / (len(b) - 1)) for b in blocks]
         return NORMAL * float(np.median(np.abs(np.concatenate(rest))))
-
-    def _of_one_node(self, members: Ints) -> bool:
-        """Whether all these pairs have a node in common: it is judged as a node."""
-        first, second = self.pairs.first[members], self.pairs.second[members]
-        return any(
-            bool(((first == node) | (second == node)).all()) for node in (first[0], second[0])
-        )
 
 
 def better(values: Floats) -> float:

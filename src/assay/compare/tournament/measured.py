@@ -131,7 +131,11 @@ def pairs(
                 yield Pair(a, b, number, error=f"{name}: {error}", at=(a, b))
                 break
             values[test.metric] = min(reached, values.get(test.metric, reached))
-            found = [*_path(test, said, transport, ucx_version, asked), *uncrossed(test.size, said)]
+            said_of = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
+            proof = transports.prove(transport, said_of, [test.size], ucx_version, processes=2)
+            others = [] if asked is None else steering.of_ucx(said_of, asked, Machine())
+            others = [line for line in others if not isinstance(line, Note)]  # where the log goes
+            found = [*proof.problems, *others, *uncrossed(test.size, said)]
             problems += [within(f"{a} - {b}: {name}", problem) for problem in found]
         else:
             told = tuple(dict.fromkeys(problems))
@@ -156,7 +160,7 @@ def lossy(found: Iterable[Pair], device: str, health: Mapping[str, Any]) -> list
     :param health: the extra of the partition.
     """
     row = counters.rows()["packets_resent" if ":" in device else "segments_resent"]
-    limit = row.most(health) or 0.0
+    limit = row.at_most(health) or 0.0
     shares: dict[tuple[str, str], list[int]] = {}
     for pair in found:
         total = shares.setdefault((min(pair.a, pair.b), max(pair.a, pair.b)), [0, 0])
@@ -198,16 +202,6 @@ def value(test: Test, text: str) -> float:
     return quantity.value
 
 
-def _path(
-    test: Test, said: Mapping[str, Any], transport: str, version: str | None,
-    asked: Mapping[str, str] | None,
-) -> list[str]:  # fmt: skip
-    log = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
-    others = [] if asked is None else steering.of_ucx(log, asked, Machine())
-    others = [line for line in others if not isinstance(line, Note)]  # where the log goes
-    return [*transports.prove(transport, log, [test.size], version, processes=2).problems, *others]
-
-
 def uncrossed(size: int, said: Mapping[str, Any]) -> Iterator[str]:
     """A line for each device whose counter shows fewer bytes than were sent.
 
@@ -227,11 +221,7 @@ def uncrossed(size: int, said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def known_fabric(said: Mapping[str, Any] | None, nodes: Sequence[str]) -> Fabric | None:
-    """The network of a plan; None if none is stated, or if a node is on no switch of it.
-
-    :param said: what :meth:`assay.compare.topology.fabric.Fabric.said` wrote.
-    :param nodes: as they name themselves, with or without their domain.
-    """
+    """The network of a plan for nodes as they name themselves; None if it lacks one of them."""
     fabric = None if said is None else fabric_of(said, nodes)
     return None if fabric is None or fabric.lacking(nodes) else fabric
 
@@ -253,10 +243,7 @@ def _of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorL
 
 
 def draw(plan_file: str, log_file: str) -> dict[str, Any]:
-    """The rounds of a sparse tournament as pairs of ranks, when the nodes are known.
-
-    Where the topology is known, half of them are within switches.
-    """
+    """The rounds of a sparse tournament as pairs of ranks; half within switches that are known."""
     plan, log, fabric = _of_job(plan_file, log_file)
     limit, nodes = plan["sparse"], log.nodes
     if fabric is None:

@@ -202,9 +202,9 @@ def _site_new(here: Here, code: int) -> int:
 
 ENDS: dict[str, Callable[[Here, int], int]] = {
     "assay report": _report,
+    "ci/acceptance.sh": _acceptance,
     "assay certify": _certify,
     "assay verify": _verify,
-    "ci/acceptance.sh": _acceptance,
     "assay nodes": _nodes,
     "assay parse": _parse,
     "assay sites": _sites,

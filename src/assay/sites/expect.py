@@ -7,6 +7,7 @@ describes itself keeps the words that a person wrote.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -118,4 +119,7 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
     text = yaml.safe_dump(shown, default_flow_style=None, sort_keys=False, width=96)
     beside = site_file.name != "reframe.py"
     option, name = ("-C", site_file.name) if beside else ("--site", site_file.parent.name)
-    return SITE.format(option=option, site=name) + text
+    folder = site_file.parent
+    schemas = os.path.relpath(files.repository(folder) / "site-config/schemas", folder)
+    editors = "" if beside else f"# yaml-language-server: $schema={schemas}/promise.json\n"
+    return editors + SITE.format(option=option, site=name) + text

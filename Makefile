@@ -87,6 +87,7 @@ acceptance: asked setup
 
 # This target judges as usual, but does not calibrate first.
 paper: asked setup
+	@ci/setup-venv.sh studies
 	@$(or $(ON_SITE),env) PAPER='$(or $(DOC),000)' ci/acceptance.sh $(REFRAME_ARGS)
 
 # The emulated cluster is judged by what it did since its start, so each start needs new references.
@@ -155,14 +156,16 @@ docs:
 		--doctree-dir build/doctrees docs build/docs
 	@echo 'docs: build/docs/index.html'
 
-LOCK = .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.9 \
-	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+LOCK = .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.10 \
+	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-strip-extras \
 	--custom-compile-command 'make pylock' $(LOCK_ARGS)
 
 pylock:
 	@ci/setup-venv.sh dev
 	$(LOCK) --extra checkout --output-file requirements.lock
-	$(LOCK) --extra checkout --extra dev --constraints requirements.lock \
+	$(LOCK) --extra checkout --extra studies --constraints requirements.lock \
+		--output-file requirements-studies.lock
+	$(LOCK) --extra checkout --extra studies --extra dev --constraints requirements-studies.lock \
 		--output-file requirements-dev.lock
 
 # These have no default site, because `local` has no Spack environment.

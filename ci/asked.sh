@@ -5,9 +5,9 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-die() {
-    echo "acceptance: $*" >&2
-    exit 1
+die() { # die EXIT-CODE WORDS: docs/command-line.md
+    echo "acceptance: ${*:2}" >&2
+    exit "$1"
 }
 
 site=${SITE:-local}
@@ -18,26 +18,26 @@ if [ ! -f "$config" ]; then
     known=("${known[@]%/reframe.py}")
     emulated=lab/sites/$site/reframe.py
     [ -f "$emulated" ] ||
-        die "no site '$site': $config does not exist; there are: ${known[*]##*/}"
+        die 64 "no site '$site': $config does not exist; there are: ${known[*]##*/}"
     config=$emulated
 fi
 [[ ${PROFILE:-full} =~ ^(smoke|full)$ ]] ||
-    die "no profile '$PROFILE': PROFILE=smoke or PROFILE=full"
+    die 64 "no profile '$PROFILE': PROFILE=smoke or PROFILE=full"
 
 # A site names its stacks in a line of its file. If it does not, ReFrame finds out after the set-up.
 stacks=$(sed -n 's/^# Stacks: //p' "$config")
 if [ -n "${ASSAY_STACK:-}" ] && [ -n "$stacks" ] && [[ " $stacks " != *" $ASSAY_STACK "* ]]; then
-    die "no stack '$ASSAY_STACK' on the site $site: STACK= one of: $stacks"
+    die 64 "no stack '$ASSAY_STACK' on the site $site: STACK= one of: $stacks"
 fi
 
 results=${ASSAY_RESULTS:-$PWD/results}
 # ReFrame's local scheduler splits the path of the job script at blanks.
 [[ $results != *[[:space:]]* ]] ||
-    die "ReFrame runs no jobs below a path with blanks ('$results'):" \
+    die 2 "ReFrame runs no jobs below a path with blanks ('$results'):" \
         "name a directory without by ASSAY_RESULTS="
 probe=$results/.writable.$$
 { mkdir -p "$results" && touch "$probe"; } 2>/dev/null ||
-    die "$results cannot be written: name a directory that can by ASSAY_RESULTS="
+    die 2 "$results cannot be written: name a directory that can by ASSAY_RESULTS="
 rm -f "$probe"
 
 # ReFrame holds this file while it runs. It refuses a second run as well.
@@ -45,7 +45,7 @@ if [ -s "$results/.lock" ] && command -v flock >/dev/null; then
     held=0
     flock --shared --nonblock --conflict-exit-code 75 "$results/.lock" true || held=$?
     [ "$held" -ne 75 ] ||
-        die "$results: $(cat "$results/.lock") runs here; wait for its end," \
+        die 2 "$results: $(cat "$results/.lock") runs here; wait for its end," \
             "or name another directory by ASSAY_RESULTS="
 fi
 echo "$config"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv from a lock: pinned, with hashes, and with this checkout in editable form.
 #
-#   ci/setup-venv.sh [run|dev]      run (default): requirements.lock; dev: requirements-dev.lock
+#   ci/setup-venv.sh [run|studies|dev]    run (default): requirements.lock; or requirements-KIND.lock
 #
 # A second call does nothing unless lock, pyproject.toml, Python or the checkout's path has changed.
 set -euo pipefail
@@ -15,8 +15,10 @@ cd "$(dirname "$0")/.."
 kind=${1:-run}
 case $kind in
 run) locks=(requirements.lock) ;;
-dev) locks=(requirements.lock requirements-dev.lock) ;; # the second holds the first
-*) die "unknown kind '$kind': run or dev" ;;
+# The last holds all before it.
+studies) locks=(requirements.lock requirements-studies.lock) ;;
+dev) locks=(requirements.lock requirements-studies.lock requirements-dev.lock) ;;
+*) die "unknown kind '$kind': run, studies or dev" ;;
 esac
 lock=${locks[${#locks[@]} - 1]}
 
@@ -62,7 +64,8 @@ done
 echo "setup-venv: installing $lock"
 # Print one line per package, so that a slow network is visible. Errors go to standard error whole.
 show() { sed -n -e 's/^Collecting \([^ ;]*\).*/  \1/p' -e 's/^Installing.*/  unpacking/p'; }
-.venv/bin/python -m pip install --require-hashes --only-binary :all: \
+# The lock is whole. pip alone would add what reframe-hpc[no-analytics] leaves out.
+.venv/bin/python -m pip install --no-deps --require-hashes --only-binary :all: \
     --disable-pip-version-check -r "$lock" | show ||
     die "pip could not install $lock; the lines above say why (network? proxy? pip's index?)"
 # setuptools is in the lock. Nothing is fetched here, so nothing can differ from the lock.

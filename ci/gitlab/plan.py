@@ -5,9 +5,9 @@
 
 ReFrame says which tests and cases there are, and which need which (`--ci-generate`, `-lC`). Its own
 child pipeline cannot be run as it is (4.10.4): it has one job for a test on all of its partitions,
-forgets --system, names the checkout of the job that made it, keeps no JUnit file, and hands what a
-case needs from job to job. So each job here is one case; cases that are compared with each other
-are one job, since only what was measured in one run can be compared.
+forgets --system, names the checkout of the job that made it, and hands what a case needs from job
+to job. So each job here is one case; cases that are compared with each other are one job, since
+only what was measured in one run can be compared.
 """
 
 import argparse
@@ -165,7 +165,6 @@ def job(group, options):
             "expire_in": "30 days",
             "paths": [f"{results}/"],
             "exclude": [f"{results}/scratch/**/*"],
-            "reports": {"junit": f"{results}/reports/junit.xml"},
         },
     }
 

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import msgspec
 from reframe.core.exceptions import ConfigError
@@ -49,7 +49,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     detect: bool = True
     variant_of: str = ""
     command_extra: str = ""
-    version: Optional[Version] = None
+    version: Version | None = None
     untested: str = ""
     serial: bool = False
     spack: str = ""

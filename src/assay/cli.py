@@ -12,19 +12,26 @@ import math
 import os
 import pkgutil
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from assay import __version__, files
+from assay.exits import Exit
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
+class _Parser(argparse.ArgumentParser):
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        super().exit(Exit.USAGE if status else 0, message)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit code; 2 for wrong usage, as in argparse."""
-    parser = argparse.ArgumentParser(prog="assay", description="What the Assay library knows.")
+    """Run one sub-command and return its exit code."""
+    parser: argparse.ArgumentParser = _Parser("assay", description="What the Assay library knows.")
     parser.add_argument("--version", action="version", version=f"assay {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for about in (
@@ -42,7 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader, such as `head`, has closed the pipe. Python would else complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except Exception:
+        # Python would end with 1, and an error of ours is no FAIL.
+        traceback.print_exc()
+    return Exit.UNKNOWN
 
 
 def _add(
@@ -80,7 +90,7 @@ def _of_outputs(commands: Commands) -> None:
         commands, "parse", "assay.cli:_parse",
         "recognise outputs of benchmarks and print them as JSON",
         "Recognise the program that wrote each FILE and print one JSON object for each, on its own "
-        "line. Exit code 0 when all are complete and passed their own validation, else 1.",
+        "line. Exit code 0 when all are complete and passed their own validation.",
     )  # fmt: skip
     _option(parse, "files", "FILE", "an output, - for stdin", nargs="+", type=str)
     size = "message size at which network programs were told to stop"
@@ -91,7 +101,7 @@ def _of_sites(commands: Commands) -> None:
     every = _add(
         commands, "sites", "assay.cli:_sites",
         "list the sites and check every word and reference of them",
-        "Load each site as ReFrame would. Exit code 1 when one of them is refused.",
+        "Load each site as ReFrame would.",
     )  # fmt: skip
     _option(every, "names", "SITE", "default: all", nargs="*", type=str)
     _folder(every)
@@ -99,8 +109,7 @@ def _of_sites(commands: Commands) -> None:
         commands, "check", "assay.sites.listing:check",
         "say what would run on each partition of a configuration",
         "Load a configuration as ReFrame would. Print for each partition how many cases of the "
-        "suite would run there, and which words would add more. Exit code 1 when nothing would "
-        "run, 2 when the configuration is refused.",
+        "suite would run there, and which words would add more.",
     )  # fmt: skip
     _config(check, "assay_settings.py, or any other configuration", required=True)
     _option(check, "--system", "NAME", "default: all, or the one of the places", type=str)
@@ -149,9 +158,7 @@ def _of_runs(commands: Commands) -> None:
         commands, "report", "assay.show.report:command",
         "write the report of a run and say how it ended",
         "Write one self-contained HTML page from ReFrame's run report and the evidence records of "
-        "its test cases, and print what the run came to. Exit code 0 when at least one case ran, "
-        "all have evidence and none failed or stayed undecided, else 1; 2 when there is nothing to "
-        "report on or nowhere to write to.",
+        "its test cases, and print what the run came to. The exit code is that of its verdict.",
     )  # fmt: skip
     source = report.add_mutually_exclusive_group()
     _session(source)
@@ -161,6 +168,8 @@ def _of_runs(commands: Commands) -> None:
     _option(report, "--output", "FILE", page + "if there is no such directory)")
     drawn = "also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured"
     _option(report, "--figures", "DIR", drawn)
+    _option(report, "--junit", "FILE", "also write the cases as JUnit XML")
+    _option(report, "--metrics", "FILE", "also write values, bounds and verdicts as OpenMetrics")
     study = "name the figures of this list that the run lacks, such as studies/figures.yaml"
     _option(report, "--study", "FILE", study, action="append", default=[])
     _flag(report, "--ledger", "write no page, but print the run as a row of docs/ledger.csv")
@@ -169,8 +178,7 @@ def _of_runs(commands: Commands) -> None:
         "print a verdict for each node, device and cable of a run",
         "Print a verdict for each node of a run, and for each accused switch and cable, with the "
         "evidence; the commands that would drain the failed nodes, which are not executed; and the "
-        "command that measures again. Exit code 0 when nothing is accused, no case failed and a "
-        "node was judged, 2 when there is no run to read, otherwise 1.",
+        "command that measures again.",
     )  # fmt: skip
     _session(nodes)
     _flag(nodes, "--json", "one JSON object instead of a table")
@@ -181,15 +189,13 @@ def _of_bundles(commands: Commands) -> None:
         commands, "archive", "assay.bundle.command:write",
         "write a run into one file, to keep or to send",
         "Write one zip file about a session: its page, its verbatim outputs and records, the "
-        "references of the site, and the hash of each. Exit code 0 when it is written, whatever "
-        "the verdict; 2 when it cannot be.",
+        "references of the site, and the hash of each.",
     )  # fmt: skip
     certify = _add(
         commands, "certify", "assay.bundle.command:write",
         "write a run into one file, and sign it",
-        "Write the file of assay archive, judge the session again from it, and sign it. Exit code "
-        "0 when the verdict is PASS, 1 when it is anything else, 2 when nothing was written, "
-        "because the verdict does not follow, or a file or the key cannot be used.",
+        "Write the file of assay archive, judge the session again from it, and sign it. The exit "
+        "code is that of the verdict. Nothing is written when the verdict does not follow.",
     )  # fmt: skip
     for parser, output in ((archive, "assay-SITE-TIME.zip"), (certify, "certificate.zip")):
         _session(parser)
@@ -202,9 +208,8 @@ def _of_bundles(commands: Commands) -> None:
         commands, "verify", "assay.bundle.command:verify",
         "check the file of a run, and judge the run again",
         "Check every byte of the file of assay archive or assay certify, and its signature, and "
-        "judge the session again from the verbatim outputs. Exit code 0 when nothing was changed, "
-        "a known signer signed it, and the verdict that it states follows, which may be FAIL; 1 "
-        "when it is refused; 2 when it could not be checked.",
+        "judge the session again from the verbatim outputs. The exit code is that of the verdict, "
+        "if nothing was changed, a known signer signed it, and the verdict that it states follows.",
     )  # fmt: skip
     verify.add_argument("file", type=Path, metavar="FILE")
     known = "the known signers, as ssh-keygen takes them: NAME, and the public key, on each line"
@@ -222,8 +227,7 @@ def _of_references(commands: Commands) -> None:
         "Run the suite N times without judging, and write median and bounds of each metric that "
         "the site's references.yaml says nothing of into calibrated.yaml beside it. A launch that "
         "fails, a sample that is too small and a reference that would become worse without a "
-        "reason are refused, and then nothing is written. Exit code 0 when the file was written, "
-        "or needed no change; 1 when it was refused; 2 for wrong usage.",
+        "reason are refused, and then nothing is written.",
     )  # fmt: skip
     measured = parser.add_mutually_exclusive_group(required=True)
     _option(measured, "--site", None, "a folder below site-config", type=str)
@@ -261,8 +265,7 @@ def _of_history(commands: Commands) -> None:
     run = "assay.history.command:run"
     add = _add(
         actions, "add", run, "add what runs measured",
-        "Each session is added once. A source that is not whole is named and left out. Exit code 2 "
-        "when the history itself is damaged or cannot be written.",
+        "Each session is added once. A source that is not whole is named and left out.",
     )  # fmt: skip
     show = _add(
         actions, "show", run, "each metric of each case, run by run",
@@ -274,7 +277,7 @@ def _of_history(commands: Commands) -> None:
         "Print each change of level, the newest first: when, case, metric, node, levels, size, "
         "direction. A change counts if the new level lasted for 5 runs, and if its size is at "
         "least half of the tolerance of the metric. A planned change of the site begins a new "
-        "baseline. Exit code 0 with or without changes.",
+        "baseline.",
     )  # fmt: skip
     own = "of the history; a results directory is added to its own history first"
     for action in (add, show, changes):
@@ -313,7 +316,7 @@ def _above_zero(what: str, digits: int) -> Callable[[str], int]:
 
 def _tests(_: argparse.Namespace) -> int:
     print(files.SUITE / "reframe")
-    return 0
+    return Exit.PASS
 
 
 def _sites(args: argparse.Namespace) -> int:
@@ -323,15 +326,15 @@ def _sites(args: argparse.Namespace) -> int:
 
 
 def _parse(args: argparse.Namespace) -> int:
-    sound = True
+    ends = set()
     for name in args.files:
-        result, good = _parse_file(name, args.last_size)
+        result, end = _parse_file(name, args.last_size)
         print(json.dumps(_finite(result), allow_nan=False), flush=True)
-        sound = sound and good
-    return 0 if sound else 1
+        ends.add(end)
+    return next(end for end in (Exit.FAIL, Exit.UNKNOWN, Exit.PASS) if end in ends)
 
 
-def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], bool]:
+def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], Exit]:
     """The JSON object for one file, and whether its run was sound. Every file gets one."""
     from assay.parse import ParseError, registry  # noqa: PLC0415
     from assay.prove import transports  # noqa: PLC0415
@@ -345,8 +348,8 @@ def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], bool]
         reason = getattr(problem, "strerror", None) or str(problem)
         unread: dict[str, Any] = dict.fromkeys(("family", "program", "version"))
         unread.update(complete=False, rows=[], units={}, problems=[reason], facts={})
-        return {"file": name, **unread}, False
-    return {"file": name, **parsed.as_dict()}, parsed.sound
+        return {"file": name, **unread}, Exit.UNKNOWN
+    return {"file": name, **parsed.as_dict()}, Exit.PASS if parsed.sound else Exit.FAIL
 
 
 def _finite(value: Any) -> Any:

@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Collection, Hashable, Iterator
 from pathlib import Path
+from types import UnionType
 from typing import IO, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
@@ -114,7 +115,7 @@ def _is_struct(kind: Any) -> bool:
 
 def _alternatives(kind: Any) -> Iterator[Any]:
     """The types that a type allows: those of a union, without remarks about them."""
-    if get_origin(kind) in (Union, Annotated):
+    if get_origin(kind) in (Union, UnionType, Annotated):
         for each in get_args(kind):
             yield from _alternatives(each)
     else:

@@ -60,7 +60,8 @@ class Ran:
         return re.findall(rf"^{re.escape(job)} +> (.*)$", self.log, re.MULTILINE)
 
     def state(self, job: str) -> str:
-        (state,) = set(re.findall(rf"^ (PASS|FAIL) +{re.escape(job)} *$", self.log, re.MULTILINE))
+        found = re.findall(rf"^ (PASS|FAIL|WARN) +{re.escape(job)} *$", self.log, re.MULTILINE)
+        (state,) = set(found)
         return state
 
 
@@ -146,7 +147,8 @@ def broken(checkout: Path, healthy: Ran, tmp_path_factory: pytest.TempPathFactor
 
 def test_a_sound_machine_is_green(healthy: Ran) -> None:
     assert healthy.code == 0, healthy.log[-3000:]
-    assert {healthy.state(job) for job in ("plan", "acceptance", "verdict", "pages")} == {"PASS"}
+    assert {healthy.state(job) for job in ("plan", "acceptance", "pages")} == {"PASS"}
+    assert healthy.state("verdict") == "WARN"  # PARTIAL, as the pipeline selects
     counts, _, _, verdict, _ = healthy.of("verdict")[-5:]
     assert "2 of 2 cases ran" in counts
     assert verdict.startswith("verdict: PARTIAL: 2 of ")

@@ -136,7 +136,7 @@ def test_a_wrong_input_is_one_line_and_writes_nothing(checkout, capsys, words, s
 def test_wrong_usage(checkout, capsys, words, says):
     with pytest.raises(SystemExit) as ended:
         cli.main(["site", "new", *words])
-    assert ended.value.code == 2 and says in capsys.readouterr().err
+    assert ended.value.code == 64 and says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from assay import __version__, cli
 @pytest.mark.parametrize(
     ("word", "code", "out", "err"),
     [
-        ("repot", 2, "", "no command 'repot'; did you mean 'report'?"),
-        ("xyzzy", 2, "", "no command 'xyzzy'; known are archive, "),
+        ("repot", 64, "", "no command 'repot'; did you mean 'report'?"),
+        ("xyzzy", 64, "", "no command 'xyzzy'; known are archive, "),
         ("--version", 0, f"assay {__version__}\n", ""),
     ],
 )

@@ -37,7 +37,8 @@ def run(capsys, *arguments):
 def test_one_bad_file_among_good_ones(capsys, file, problem):
     code, results = run(capsys, SOUND, file, SOUND)
 
-    assert code == 1
+    assert code == (1 if file == FAILED else 2)
+    assert run(capsys, file, FAILED)[0] == 1  # a run that failed is worse than one nobody can read
     assert len(results) == 3
     assert list(results[1]) == KEYS
     assert any(problem in text for text in results[1]["problems"])
@@ -105,7 +106,7 @@ def test_wrong_usage(capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         cli.main(arguments)
 
-    assert stop.value.code == 2
+    assert stop.value.code == 64
     out, err = capsys.readouterr()
     assert out == ""
     assert "usage: assay" in err
@@ -120,7 +121,7 @@ def test_a_reader_that_leaves_early():
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 1
+        assert process.wait() == 2
 
 
 UCX = DATA / "ucx"

@@ -129,7 +129,6 @@ def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(made
     for job in jobs:
         assert job["needs"] == []  # a partition that fails holds up no other
         assert job["artifacts"]["when"] == "always"
-        assert job["artifacts"]["reports"]["junit"].startswith(job["artifacts"]["paths"][0])
 
 
 def test_the_child_pipeline_is_one_that_gitlab_accepts(made: Make) -> None:

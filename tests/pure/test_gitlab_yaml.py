@@ -134,7 +134,10 @@ def test_paths_are_as_gitlab_has_them_in_its_archives() -> None:
 def test_the_verdict_comes_whatever_the_acceptance_did() -> None:
     verdict = jobs(site="local")["verdict"]
     assert [rule["when"] for rule in verdict["rules"]] == ["always"]
-    assert "allow_failure" not in verdict
+    # Only PARTIAL is allowed: docs/command-line.md.
+    assert verdict["allow_failure"] == {"exit_codes": 4}
+    (kept,) = verdict["artifacts"]["paths"]
+    assert all(path.startswith(kept) for path in verdict["artifacts"]["reports"].values())
     # With `needs`, the verdict would not wait for the jobs before the acceptance.
     assert "needs" not in verdict
 

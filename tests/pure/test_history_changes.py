@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import math
-import sys
+import random
 from pathlib import Path
 
 import histories
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.cli import main
 from assay.history import changes
@@ -92,21 +94,38 @@ def test_a_change_from_zero_is_infinite() -> None:
     assert step.relative == math.inf
 
 
-def test_without_the_library_one_line_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def best(values: list[float], penalty: float) -> float:
+    """The least cost of all ways to cut a series into levels, by trying all of them."""
+    costs = [-penalty, *[math.inf] * len(values)]
+    for end in range(1, len(values) + 1):
+        for at in range(end - changes.PERSIST + 1):
+            costs[end] = min(costs[end], costs[at] + error(values[at:end]) + penalty)
+    return costs[-1]
+
+
+def error(level: list[float]) -> float:
+    return sum((value - sum(level) / len(level)) ** 2 for value in level)
+
+
+@given(
+    levels=st.lists(
+        st.tuples(st.sampled_from([0.0, 1.0, 3.0, 8.0]), st.integers(1, 15)), min_size=1, max_size=4
+    ),
+    seed=st.integers(0, 1000),
+    penalty=st.floats(1.0, 30.0),
+)
+def test_the_search_finds_the_best_of_all_cuts(
+    levels: list[tuple[float, int]], seed: int, penalty: float
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ruptures", None)
-    folder = histories.write(
-        tmp_path / "h", [histories.session(day, histories.case(day)) for day in range(1, 21)]
-    )
-    assert main(["history", "changes", str(folder)]) == 2
-    (said,) = capsys.readouterr().err.splitlines()
-    assert "change points need ruptures, which is not installed" in said
-    # The page is written, and says so.
-    page = tmp_path / "page.html"
-    assert main(["history", "show", str(folder), "--page", str(page)]) == 0
-    assert "Not known: change points need ruptures" in page.read_text()
-    assert "<polyline" in page.read_text()
+    noise = random.Random(seed)
+    values = [level + noise.gauss(0, 1) for level, count in levels for _ in range(count)]
+    if len(values) < 2 * changes.PERSIST:
+        return
+    ends = changes._ends(np.array(values), penalty)
+    edges = [0, *ends]
+    assert all(end - at >= changes.PERSIST for at, end in zip(edges, ends))
+    found = sum(error(values[at:end]) + penalty for at, end in zip(edges, ends)) - penalty
+    assert found == pytest.approx(best(values, penalty))
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The shape of a YAML file: a fault is one line with the key, what is wrong, and the fix."""
 
-from typing import Annotated, Optional, Union
+from typing import Annotated
 
 import msgspec
 import pytest
@@ -25,8 +25,8 @@ class Entry(msgspec.Struct, forbid_unknown_fields=True):
     """An entry has metrics and source."""
 
     metrics: dict[str, Metric]
-    source: Union[str, dict[str, int]]
-    also: Optional[list[Metric]] = None
+    source: str | dict[str, int]
+    also: list[Metric] | None = None
 
 
 def entry(**said):

@@ -44,6 +44,57 @@ def test_a_switch_above_others_may_have_nodes_of_its_own():
     assert fabric.leaf("node01") == "leaf1"
 
 
+YAML = """\
+---
+- topology: racks
+  tree:
+    switches:
+      - switch: only
+        nodes: node[01-12]
+- topology: flat
+  flat: true
+- topology: cables
+  cluster_default: true
+  tree:
+    switches:
+      - switch: spine
+        children: leaf[1-2]
+      - switch: leaf1
+        nodes: node[01-04]
+      - switch: leaf2
+        nodes: node[05-08],node10.example.org
+"""
+
+
+def test_the_default_tree_of_a_topology_in_yaml(tmp_path):
+    (tmp_path / "topology.yaml").write_text(YAML)
+    fabric = sources.read("topology.yaml", tmp_path)
+    assert [fabric.leaf(node) for node in ("node04", "node05", "node10")] == [
+        "leaf1", "leaf2", "leaf2"
+    ]  # fmt: skip
+    assert fabric.hops("node01", "node05") == 2
+    first = sources.parse(YAML.replace("cluster_default: true", "cluster_default: false"))
+    assert first.leaf("node05") == "only"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("- topology: a\n  flat: true\n", "no topology of it is a tree"),
+        ("- topology: a\n  tree:\n    switches: []\n", "it names no switch"),
+        ("- topology: a\n  tree:\n    switches: [{switch: s}]\n", "line 1: no switch with nodes"),
+        ("- topology: a\n  tree: {switches: [{nodes: n1}]}\n", "`switch` is missing"),
+        ("- topology: [a\n", "it is not YAML"),
+        ("- topology: a\n  cluster_default: 3\n", "0/cluster_default: 3: expected true or false"),
+    ],
+)
+def test_a_topology_in_yaml_that_cannot_be_used_is_one_line(text, why, tmp_path):
+    (tmp_path / "topology.yaml").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(why)) as refused:
+        sources.read("topology.yaml", tmp_path)
+    assert "\n" not in str(refused.value)
+
+
 def test_the_cables_of_ibnetdiscover():
     fabric = read("ibnetdiscover.txt")
     leaf = "MF0;leaf1:MSB7800/U1"

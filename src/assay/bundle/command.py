@@ -18,6 +18,7 @@ from assay import __version__, files, metrics
 from assay.bundle import contents, signature
 from assay.bundle.again import OUTPUTS
 from assay.bundle.contents import STATEMENT
+from assay.exits import Exit
 from assay.judge import Reference, ReferencesError, Verdict, judge
 from assay.quantities import number
 from assay.store import bundle, session
@@ -51,13 +52,13 @@ def write(args: argparse.Namespace) -> int:
         files.write(output, packed, BundleError, files.ELSEWHERE)
     except (BundleError, ReferencesError, session.ReportError) as error:
         print(f"assay {name}: {error}", file=sys.stderr)
-        return 2
+        return Exit.UNKNOWN
     for line in said["causes"]:
         print(f"cause: {line}")
     print(*_of_again(said), sep="\n")
     signed = f"signed with {said['signer']}" if key else "UNSIGNED"
     print(f"{name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
-    return 1 if key and said["verdict"] != "PASS" else 0
+    return Exit[said["verdict"]] if key else Exit.PASS
 
 
 def _name(run: Session) -> str:
@@ -123,7 +124,7 @@ def verify(args: argparse.Namespace) -> int:
             except Refused as found:
                 for line in found.args:
                     print(f"{path}: refused: {line}")
-                return 1
+                return Exit.FAIL
             print(f"{path}: {signer}")
             refused = refused or not (known or args.any_signer)
             print(*_of_again(said[path]), sep="\n")
@@ -132,10 +133,10 @@ def verify(args: argparse.Namespace) -> int:
             refused = _lower(said[args.file], said[args.against], args.against) or refused
     except BundleError as error:
         print(f"assay verify: {error}", file=sys.stderr)
-        return 2
+        return Exit.UNKNOWN
     if refused and not args.any_signer:
         print(f"{args.file}: not accepted, see above; --signers names who may sign")
-    return 1 if refused else 0
+    return Exit.FAIL if refused else Exit[said[args.file]["verdict"]]
 
 
 def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, bool]:

@@ -15,6 +15,7 @@ from reframe.core.exceptions import ReframeError
 
 from assay import files, metrics, sites
 from assay.calibrate import CalibrationError, changes, launches
+from assay.exits import Exit
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
 from assay.sites import listing
 from assay.store import run_folder, session
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     wrong = _usage(args, file)
     if wrong:
         print(f"assay calibrate: {wrong}", file=sys.stderr)
-        return 2
+        return Exit.USAGE
     try:
         name = args.site or listing.load(file)[0]["systems"][0]["name"]
         references = References.load(site / "references.yaml")
@@ -44,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
         for line in error.lines:
             print(f"assay calibrate: {line}", file=sys.stderr)
         print("assay calibrate: nothing is written", file=sys.stderr)
-        return 1
+        return Exit.FAIL
     except (ReferencesError, ReframeError, session.ReportError) as error:
         print(f"assay calibrate: {error}", file=sys.stderr)
-        return 1
-    return 0
+        return Exit.UNKNOWN
+    return Exit.PASS
 
 
 def _usage(args: argparse.Namespace, file: Path) -> str:

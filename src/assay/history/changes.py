@@ -1,8 +1,7 @@
 """Change points of one metric: when its level changed, and by how much.
 
 The search is PELT (Killick, Fearnhead, Eckley: "Optimal detection of changepoints with a linear
-computational cost", JASA 107, 2012) with the squared error as cost, as ruptures 1.1.10 has it
-(``KernelCPD`` with the linear kernel). What surrounds it:
+computational cost", JASA 107, 2012) with the squared error as cost. What surrounds it:
 
 - A value far from its neighbours, such as one disturbed run, is replaced by their median (Hampel
   filter), so it neither makes nor hides a change.
@@ -56,10 +55,6 @@ PERSIST, SHARE = 5, 0.5
 _PENALTY = 5.0
 
 
-class NoLibrary(Exception):
-    """The library of change points is not installed; the message says how to get it."""
-
-
 @dataclass(frozen=True)
 class Step:
     """A change at the index of the first new value; the levels are medians in the metric's unit."""
@@ -82,7 +77,6 @@ def find(values: npt.ArrayLike, tolerance: float, cuts: Sequence[int] = ()) -> l
     :param values: the value of each run, in order of time, all finite, shape (runs,).
     :param tolerance: how far the metric may lie from its reference, as a fraction.
     :param cuts: indices at which a planned change begins a new baseline.
-    :raises NoLibrary: ruptures is not installed.
     """
     found = []
     whole = np.asarray(values, dtype=float)
@@ -103,11 +97,29 @@ def _in_part(values: Any, tolerance: float) -> list[Step]:
     calm = _without_spikes(values, sigma)
     scaled = (calm - _median(calm)) / sigma
     penalty = _PENALTY * math.log(len(calm))
-    search = library()(kernel="linear", min_size=PERSIST)
-    search.fit(scaled.reshape(-1, 1))
-    ends = [int(end) for end in search.predict(pen=penalty)]
-    found = _large(ends, calm, sigma, SHARE * tolerance)
+    found = _large(_ends(scaled, penalty), calm, sigma, SHARE * tolerance)
     return [step for step in found if _lasts(step, values)]
+
+
+def _ends(values: Any, penalty: float) -> list[int]:
+    """Where the levels end that have the least squared error, if each further one has a penalty."""
+    size = len(values)
+    total, squares = (np.concatenate(([0.0], np.cumsum(v))) for v in (values, values * values))
+    best, last = np.full(size + 1, np.inf), np.zeros(size + 1, dtype=int)
+    best[0] = -penalty
+    begins = np.array([0])  # where the last level may begin
+    for end in range(PERSIST, size + 1):
+        ripe = end - begins >= PERSIST
+        at = begins[ripe]
+        error = squares[end] - squares[at] - (total[end] - total[at]) ** 2 / (end - at)
+        cost = best[at] + error
+        least = int(np.argmin(cost))
+        best[end], last[end] = cost[least] + penalty, at[least]
+        begins = np.concatenate((at[cost <= best[end]], begins[~ripe], [end - PERSIST + 1]))
+    ends = [size]
+    while last[ends[-1]]:
+        ends.append(int(last[ends[-1]]))
+    return ends[::-1]
 
 
 def _large(ends: Sequence[int], values: Any, sigma: float, least: float) -> list[Step]:
@@ -162,18 +174,3 @@ def _median(values: Any) -> float:
         return float(np.partition(values, middle)[middle])
     below, above = np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1]
     return float(below / 2 + above / 2)
-
-
-def library() -> Any:
-    """The search of ruptures.
-
-    :raises NoLibrary: it is not installed.
-    """
-    try:
-        from ruptures import KernelCPD  # noqa: PLC0415 - takes a second
-    except ImportError as error:
-        raise NoLibrary(
-            f"change points need ruptures, which is not installed ({error}); install "
-            "requirements.lock. ruptures 1.1.10 does not support Python 3.14"
-        ) from None
-    return KernelCPD

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assay import files
-from assay.history import changes, page, series, store
+from assay.exits import Exit
+from assay.history import page, series, store
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do one action and return the exit code: 2 if the history cannot be read or written."""
+    """Do one action and return the exit code."""
     try:
         if args.action == "add":
             print(_added(args.history, args.sources))
@@ -20,10 +21,10 @@ def run(args: argparse.Namespace) -> int:
             if (args.history / "reports").is_dir():
                 _added(args.history, [args.history])
             (_show if args.action == "show" else _changes)(args)
-    except (store.StoreError, changes.NoLibrary, OSError) as error:
+    except (store.StoreError, OSError) as error:
         print(f"assay history: {error}", file=sys.stderr)
-        return 2
-    return 0
+        return Exit.UNKNOWN
+    return Exit.PASS
 
 
 def _added(history: Path, sources: Sequence[Path]) -> str:

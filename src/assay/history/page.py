@@ -139,21 +139,12 @@ def trend(values: Sequence[float], tolerance: float, marks: Sequence[Mark], firs
 def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: series.Sites) -> str:
     """The page as self-contained HTML.
 
-    Without ruptures the trends are drawn, and the page says why it has no changes.
-
     :param found: the runs that have a column each.
     :raises StoreError: a file of a site is wrong or missing.
     """
-    problem = ""
-    try:
-        changes.library()
-        examined = series.examine(all_series, sites)
-    except changes.NoLibrary as error:
-        problem = str(error)
-        examined = ((one, []) for one in all_series)
     trends: dict[tuple[str, str], Markup] = {}
     pictures: dict[series.Change, Markup] = {}
-    for one, steps in examined:
+    for one, steps in series.examine(all_series, sites):
         site, values = sites[one.system], one.values.tolist()
         marks = [
             Mark(each.step.at, f"{date(each.start)}: {row(each)[5]}", "change") for each in steps
@@ -187,7 +178,6 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: ser
         lines=[(line, trends.get((line[0], line[1]), "")) for line in lines],
         changes=[(row(change), pictures[change], _beyond(change)) for change in ordered],
         beyond=sum(map(_beyond, ordered)),
-        problem=problem,
         planned=sorted((date(each.start), each.what, each) for each in planned),
         persist=changes.PERSIST,
         share=changes.SHARE,

@@ -150,7 +150,6 @@ def examine(all_series: Iterable[Series], sites: Sites) -> Iterator[tuple[Series
     A change of one node that all nodes together show at the same time is not repeated.
 
     :raises StoreError: a file of a site is wrong or missing.
-    :raises changes.NoLibrary: ruptures is not installed.
     """
     together: list[Change] = []
     for series in all_series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import msgspec
 
@@ -23,12 +23,12 @@ class Hardware(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Hardware has a source and its peaks, numbers above 0 in the units of the head of the file."""
 
     source: str = ""
-    bandwidth: Optional[Number] = None
-    fp64: Optional[Number] = None
-    memory_bandwidth: Optional[Number] = None
-    cores: Optional[Number] = None
-    clock: Optional[Number] = None
-    memory: Optional[Number] = None
+    bandwidth: Number | None = None
+    fp64: Number | None = None
+    memory_bandwidth: Number | None = None
+    cores: Number | None = None
+    clock: Number | None = None
+    memory: Number | None = None
 
 
 #: Role (``link`` or ``gpu``) -> name -> what is known.

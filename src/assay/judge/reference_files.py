@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, Union, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -50,7 +50,7 @@ _Upper = Annotated[float, Meta(ge=0, le=1e150, description="finite, 0 or more; n
 _Wide = Annotated[_Reason, Meta(description="why a tolerance is beyond -0.5 or 1, or is null")]
 _WithoutPeak = Annotated[_Reason, Meta(description="why no peak was reached when calibrated first")]
 _Interval = Annotated[tuple[float, float], Meta(description="95 % interval of a median")]
-_Scalar = Union[str, int, float, bool]
+_Scalar = str | int | float | bool
 _Names = Annotated[list[str], Meta(min_length=1)]
 _Kinds = Annotated[list[Literal["rate", "time", "other"]], Meta(min_length=1)]
 _ONE = "one launch has no spread: measure again, or name a document as the source"
@@ -64,12 +64,12 @@ class Metric(_Struct):
     """A metric has `value` (or `of_peak`), `unit`, `lower` and `upper`."""
 
     unit: _Text
-    lower: Optional[_Lower]
-    upper: Optional[_Upper]
-    value: Union[_Value, UnsetType] = UNSET
-    of_peak: Union[_Share, UnsetType] = UNSET
-    interval: Union[_Interval, UnsetType] = UNSET
-    peak_floor: Union[_Share, UnsetType] = UNSET
+    lower: _Lower | None
+    upper: _Upper | None
+    value: _Value | UnsetType = UNSET
+    of_peak: _Share | UnsetType = UNSET
+    interval: _Interval | UnsetType = UNSET
+    peak_floor: _Share | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if (self.value is UNSET) == (self.of_peak is UNSET):
@@ -101,8 +101,8 @@ class Measurement(_Struct):
     n: Annotated[int, Meta(ge=2, description=_ONE)]
     where: Annotated[str, Meta(min_length=3)]
     settings: Annotated[str, Meta(description="hash of the machine's, see docs/evidence.md")] = ""
-    reason: Union[_Reason, UnsetType] = UNSET
-    without_peak: Union[_WithoutPeak, UnsetType] = UNSET
+    reason: _Reason | UnsetType = UNSET
+    without_peak: _WithoutPeak | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         try:
@@ -116,7 +116,7 @@ class Measurement(_Struct):
 
 class _Applies(_Struct):
     selector: Annotated[
-        dict[str, Union[_Scalar, Annotated[list[_Scalar], Meta(min_length=1)]]],
+        dict[str, _Scalar | Annotated[list[_Scalar], Meta(min_length=1)]],
         Meta(description="names at least the partition; `*` or a list is allowed as a value"),
     ] = msgspec.field(name="for")
 
@@ -129,27 +129,27 @@ class Entry(_Applies):
     """An entry has `for`, `metrics` and `source`."""
 
     metrics: Annotated[dict[str, Metric], Meta(min_length=1)]
-    source: Union[_Reason, Measurement]
+    source: _Reason | Measurement
     curves: Annotated[
         dict[str, Curve], Meta(description="the envelope of each column over the message size")
     ] = {}
-    wide: Union[_Wide, UnsetType] = UNSET
+    wide: _Wide | UnsetType = UNSET
 
 
 class Rule(_Applies):
     """A rule has `for`, `why` and, if needed, `units`, `kinds` and `until: calibrated`."""
 
     why: _Reason
-    units: Union[_Names, UnsetType] = UNSET
-    kinds: Union[_Kinds, UnsetType] = UNSET
-    until: Union[Literal["calibrated"], UnsetType] = UNSET
+    units: _Names | UnsetType = UNSET
+    kinds: _Kinds | UnsetType = UNSET
+    until: Literal["calibrated"] | UnsetType = UNSET
 
 
 class Document(_Struct):
     """The file is a mapping with `references` and, where needed, `recorded` and `include`."""
 
-    references: Optional[list[Entry]]
-    recorded: Optional[list[Rule]] = None
+    references: list[Entry] | None
+    recorded: list[Rule] | None = None
     include: Annotated[
         list[_Text], Meta(description="paths of other files of references, relative to this one")
     ] = []
@@ -158,7 +158,7 @@ class Document(_Struct):
 class Included(_Struct):
     """A file that is included, or ``calibrated.yaml``, has references only."""
 
-    references: Optional[list[Entry]]
+    references: list[Entry] | None
 
 
 def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from assay.judge import reference_files
 from assay.judge.reference_files import ReferencesError
 from assay.metrics import UNITS
 from assay.quantities import number
 
-Scalar = Union[str, int, float, bool]
+Scalar = str | int | float | bool
 
 #: ``partition``, ``environ``, ``test`` and every parameter of a case.
 Case = Mapping[str, Scalar]

@@ -58,11 +58,13 @@ class Fault:
 
     :ivar verdict: what it makes of a run without a worse fault.
     :ivar word: the word for a run without another fault; "" for that of the verdict.
+    :ivar of_cases: its cases say it themselves.
     """
 
     text: str
     verdict: Verdict = Verdict.FAIL
     word: str = ""
+    of_cases: bool = False
 
 
 @dataclass(frozen=True)

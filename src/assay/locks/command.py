@@ -8,26 +8,28 @@ import sys
 from pathlib import Path
 
 from assay import files
+from assay.exits import Exit
 from assay.locks import digest, rules
 from assay.locks.lockfile import MISSHAPEN, Lock, LockError
 from assay.locks.seal import Seal, differences
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the lock of one site, or all; 1: there is a fault; 2: no such site or repository."""
+    """Check the lock of one site, or all; returns the exit code."""
     root, site = args.root, args.site
     folder = root / "site-config"
     if not folder.is_dir():
-        return _complain(f"{folder}: no such folder; run from the repository, or give --root", 2)
+        return _complain(f"{folder}: no such folder; give --root", Exit.UNKNOWN)
     try:
         found = environments(root)
     except LockError as error:
         return _complain(error)
     if site is not None and site not in found:
-        return _complain(f"unknown site {site!r}; known are {', '.join(found) or 'none'}", 2)
+        what = f"unknown site {site!r}; known are {', '.join(found) or 'none'}"
+        return _complain(what, Exit.USAGE)
     if not found:
-        return _complain(f"{folder}/<site>/spack: no site has a stack; see docs/stack.md", 2)
-    bad = 0
+        return _complain(f"{folder}: no site has a stack; see docs/stack.md", Exit.UNKNOWN)
+    bad = Exit.PASS
     for name in found if site is None else [site]:
         try:
             faults = _faults(root, name, found[name])
@@ -86,7 +88,7 @@ def _faults(root: Path, site: str, folder: Path) -> list[str]:
     return faults
 
 
-def _complain(fault: object, code: int = 1) -> int:
+def _complain(fault: object, code: Exit = Exit.FAIL) -> Exit:
     """Print a fault as one line on stderr, with unprintable characters escaped; returns `code`."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(fault))
     print(f"assay lock: {line}", file=sys.stderr)

@@ -14,12 +14,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Union
+from typing import Any
 
 from assay.metrics import UNITS
 from assay.parse import Parsed, Quantity, Row
 
-Formula = Union[float, list[Any]]
+Formula = float | list[Any]
 
 SIGNS: Mapping[str, Callable[[float, float], float]] = {
     "+": operator.add,

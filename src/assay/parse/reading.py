@@ -14,11 +14,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Union
+from typing import Any
 
 #: Host name and process id.
 Process = tuple[str, int]
-Value = Union[int, float, str]
+Value = int | float | str
 Row = Mapping[str, Value]
 
 

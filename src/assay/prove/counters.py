@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -66,14 +66,14 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     what: str
     source: str
     name: str = ""
-    rise: Optional[float] = None
-    share: Optional[float] = None
-    most: Optional[float] = None
-    equals: Optional[float] = None
+    rise: float | None = None
+    share: float | None = None
+    most: float | None = None
+    equals: float | None = None
     of: str = "node"
     gone: bool = False
-    per: Optional[float] = None
-    holds: Optional[int] = None
+    per: float | None = None
+    holds: int | None = None
     few: float = 0
     out_of: tuple[str, ...] = ()
     site_key: str = ""

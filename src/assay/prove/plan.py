@@ -134,6 +134,7 @@ HARMLESS = frozenset(
         # Where the results of the run are kept, and how the run is named.
         *("report_file", "report_junit", "compress_report", "generate_file_reports", "output"),
         *("save_log_files", "perflogdir", "timestamp", "keep_stage_files", "httpjson_url"),
+        *("enable_results_storage", "sqlite_db_file", "sqlite_db_file_mode", "sqlite_conn_timeout"),
         "prefix",  # a site names both directories itself
         *("syslog_address", "session_extras"),
         # How often cases are launched, and which are first: all launches are judged.

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, Union
+from typing import Any
 
 import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before
@@ -38,7 +38,7 @@ from assay.store import record
 from assay.store.record import BUSY, CALIBRATION
 
 #: A quantity with its unit from the output, or computed numbers (a ratio), one for each launch.
-Measured = Union[Quantity, float, Sequence[float]]
+Measured = Quantity | float | Sequence[float]
 
 
 def in_declared_units(

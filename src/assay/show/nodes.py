@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.accused import How
-from assay.judge import RED, Verdict
+from assay.exits import Exit
+from assay.judge import RED, Verdict, worst_first
 from assay.show.suspects import IN_FAILED, Suspect, attendance, causes, suspects
 from assay.store import session
 from assay.store.cases import Case, Session
@@ -139,15 +140,16 @@ def command(args: argparse.Namespace) -> int:
         run = session.load(args.session or session.newest(results))
     except session.ReportError as error:
         print(f"assay nodes: {error}", file=sys.stderr)
-        return 2
+        return Exit.UNKNOWN
     found = rows(run.cases)
     if args.json:
         print(json.dumps(as_json(run, found), indent=1))
     else:
         _show(run, found)
-    judged = any(row.verdict == Verdict.PASS.value for row in found)
-    failed = any(case.verdict is Verdict.FAIL for case in run.cases)
-    return 0 if judged and not failed and not any(row.verdict in RED for row in found) else 1
+    if any(case.verdict is Verdict.FAIL for case in run.cases):
+        return Exit.FAIL
+    verdicts = {row.verdict for row in found} & {"FAIL", "INCONCLUSIVE", "PASS"}
+    return Exit[min(verdicts, key=worst_first, default="UNKNOWN")]
 
 
 def _show(run: Session, found: Sequence[Row]) -> None:

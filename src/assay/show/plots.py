@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -197,7 +197,7 @@ class Bars:
     full: float = 0.0
 
 
-Drawing = Union[Lines, Grid, Bars]
+Drawing = Lines | Grid | Bars
 
 
 def draw(drawing: Drawing) -> Canvas:

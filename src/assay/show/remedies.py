@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Union
 
 import msgspec
 
@@ -19,7 +18,7 @@ from assay.store.cases import Case
 class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why messages of one kind keep a case from passing, and what to do next."""
 
-    pattern: Union[str, tuple[str, ...]]
+    pattern: str | tuple[str, ...]
     why: str
     next: str
 

@@ -1,4 +1,4 @@
-"""``assay report``: the page of a run."""
+"""``assay report``: the page of a run, and what other programs read of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from assay import files
-from assay.show import summary
+from assay.exits import Exit
+from assay.show import junit, openmetrics, summary
 from assay.store import pipeline, session
 
 
@@ -24,7 +25,7 @@ def command(args: argparse.Namespace) -> int:
             run = session.load(args.session or session.newest(results))
         if args.ledger:
             print("\n".join(summary.ledger(run)))
-            return 0
+            return Exit.PASS
         # Import these only after the input was readable: matplotlib takes a second to import.
         from assay.show import figure, figures, page, validation  # noqa: PLC0415
 
@@ -34,14 +35,17 @@ def command(args: argparse.Namespace) -> int:
         history = "history.html" if output.with_name("history.html").exists() else None
         text = page.render(run, sections, absent, output, history)
         files.write(output, text, session.ReportError, files.ELSEWHERE)
+        for other, made in ((args.junit, junit.render), (args.metrics, openmetrics.render)):
+            if other:
+                files.write(other, made(run), session.ReportError, files.ELSEWHERE)
         if args.figures:
             figure.write(args.figures, drawn, absent)
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
-        return 2
+        return Exit.UNKNOWN
     for line in summary.closing_lines(run):
         print(line)
     print(f"report: {output}")
     if args.figures:
         print(f"figures: {len(drawn)} in {args.figures}")
-    return 1 if summary.outcome(run).faults else 0
+    return summary.exit_code(run)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from assay.deadline import REACHED
+from assay.exits import Exit
 from assay.judge import RED, Fault, Outcome, Verdict, worst_first
 from assay.judge import outcome as ladder
 from assay.show import remedies
@@ -97,6 +98,22 @@ def outcome(session: Session) -> Outcome:
     return ladder(verdicts, list(_faults(session)), bool(session.partial))
 
 
+def exit_code(session: Session) -> Exit:
+    """The exit code of a run: that of its verdict.
+
+    Other work does not make a run red on the machine of a person, so a run that is PARTIAL for
+    this reason alone is no error.
+    """
+    word, unjudged = outcome(session).word, any(case.not_judged for case in session.cases)
+    return Exit.PASS if word == "PARTIAL" and unjudged and len(session.partial) == 1 else Exit[word]
+
+
+def without_cases(session: Session) -> Outcome | None:
+    """What is wrong with the run beside its cases, and with what verdict; None if nothing is."""
+    faults = [fault for fault in _faults(session) if not fault.of_cases]
+    return ladder((), faults, bool(session.partial)) if faults or session.partial else None
+
+
 def _faults(session: Session) -> Iterator[Fault]:
     counts = Counts.of(session.cases)
     if counts.unfinished:
@@ -113,15 +130,16 @@ def _faults(session: Session) -> Iterator[Fault]:
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     busy = [case.busy for case in undecided if case.busy]
     fail, doubt = Verdict.FAIL, Verdict.INCONCLUSIVE
+    if calibrated:
+        yield Fault(f"{_cases(calibrated)} measured to calibrate, and not judged")
     for number, before, after, verdict in (
         # What is missing is a fault of its own.
         (counts.failed - counts.missing, "", "failed", fail),
-        (calibrated, "", "measured to calibrate, and not judged", fail),
         (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", "could not be decided", doubt),
         (len(undecided) - len(busy), "", "could not be decided", fail),
     ):
         if number:
-            yield Fault(f"{before}{_cases(number)} {after}", verdict)
+            yield Fault(f"{before}{_cases(number)} {after}", verdict, of_cases=True)
     complete = not (session.partial or counts.unfinished or counts.failed or counts.inconclusive)
     allowed = session.nothing_judged == "allowed"
     if counts.ran and complete and not allowed and not judged(session.cases):

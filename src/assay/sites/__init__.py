@@ -233,18 +233,19 @@ def configuration(  # noqa: PLR0913
     general: Mapping[str, Any] | None = None,
     one_at_a_time: bool = False,
     *,
+    perflog: Sequence[Mapping[str, Any]] = (),
     found: Callable[[], Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
-    All sites share the run reports, and the JUnit report below
-    :func:`results_directory`, and the modes (:data:`PROFILES`).
+    All sites share the run reports (:func:`results_directory`) and the modes (:data:`PROFILES`).
 
     :param systems: the one system of the site, in the format of ReFrame's configuration reference.
         Its name is the name of the folder.
     :param one_at_a_time: the modes submit a case only after the case before it has ended, across
         all partitions. If all partitions share their nodes, the waiting time of a job then tells
         something about the nodes.
+    :param perflog: ReFrame's handlers of performance logs, such as httpjson, graylog and filelog.
     :param found: for a site that describes itself: tells which probes of the machine failed.
     :raises ConfigError: a word is nearly one of ours, a deadline is not a duration, a system does
         not have the name of its folder, the references are not valid, the stack in ``ASSAY_STACK``
@@ -280,8 +281,8 @@ def configuration(  # noqa: PLR0913
         "systems": systems,
         "environments": [each for each in environments if each["name"] in kept],
         "general": [general],
-        # Records and ReFrame's store have every number, so there is no log of performance.
-        "logging": [{"level": "debug", "handlers": handlers, "handlers_perflog": []}],
+        # Records have every number, so there is no log of performance that nobody asked for.
+        "logging": [{"level": "debug", "handlers": handlers, "handlers_perflog": [*perflog]}],
         "modes": _modes(*(["--exec-policy=serial"] if one_at_a_time else [])),
     }
 
@@ -460,10 +461,7 @@ def _modes(*policy: str) -> list[dict[str, Any]]:
 
 
 def _reports(results: Path) -> dict[str, Any]:
-    return {
-        "report_file": str(results / "reports" / "run-report-{sessionid}.json"),
-        "report_junit": str(results / "reports" / "junit.xml"),
-    }
+    return {"report_file": str(results / "reports" / "run-report-{sessionid}.json")}
 
 
 def _log_file(log: Path) -> dict[str, Any]:

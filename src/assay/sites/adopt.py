@@ -16,6 +16,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.catalogue import PROGRAMS
+from assay.exits import Exit
 from assay.locks.lockfile import package
 from assay.sites import foreign, written
 
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         elif (folder / name).exists():
             raise ConfigError(f"{folder / name}: is there already; delete or rename it")
     if args.dry_run:
-        return 0
+        return Exit.PASS
     for name, text in texts.items():
         files.write(folder / name, text)
         print(f"{folder / name}: written")
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         f"next:\n  assay check -C {folder / SETTINGS}\n  assay expect -C {folder / SETTINGS}\n"
         f"  reframe -C {folder / SETTINGS} --system={args.name} -c $(assay tests) -R -r"
     )
-    return 0
+    return Exit.PASS
 
 
 def words(system: Mapping[str, Any], environments: Iterable[Mapping[str, Any]], theirs: str) -> str:

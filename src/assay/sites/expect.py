@@ -7,6 +7,7 @@ describes itself keeps the words that a person wrote.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import temp_runtime
 
 from assay import files, sites
+from assay.exits import Exit
 from assay.reframe_compat import testcase
 from assay.sites import listing
 from assay.store import promise
@@ -48,7 +50,9 @@ def command(args: argparse.Namespace) -> int:
             site_file = args.config or args.folder / args.site / "reframe.py"
             if not site_file.is_file():
                 known = ", ".join(path.parent.name for path in listing.find(args.folder)) or "none"
-                raise PromiseError(f"no site {args.site or site_file!r}; known are {known}")
+                no = f"no site {args.site or site_file!r}; known are {known}"
+                print(f"assay expect: {no}", file=sys.stderr)
+                return Exit.USAGE
             path = site_file.with_name(promise.FILE)
             if listing.found(site_file)[0].itself:
                 promise.load(path)  # a person wrote it
@@ -60,7 +64,7 @@ def command(args: argparse.Namespace) -> int:
             texts[suite / promise.CASES] = CASES + "".join(f"{one}\n" for one in listed(suite))
     except (PromiseError, ReframeError, OSError) as error:
         print(f"assay expect: {error}", file=sys.stderr)
-        return 2
+        return Exit.UNKNOWN
     old = False
     for path, text in texts.items():
         same = path.exists() and path.read_text(encoding="utf-8") == text
@@ -69,7 +73,7 @@ def command(args: argparse.Namespace) -> int:
             files.write(path, text)
         said = "is not current" if args.check else "written; review it, and commit it"
         print(f"{path}: {'is current' if same else said}")
-    return int(args.check and old)
+    return Exit.FAIL if args.check and old else Exit.PASS
 
 
 def listed(suite: Path) -> list[Listed]:
@@ -115,4 +119,7 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
     text = yaml.safe_dump(shown, default_flow_style=None, sort_keys=False, width=96)
     beside = site_file.name != "reframe.py"
     option, name = ("-C", site_file.name) if beside else ("--site", site_file.parent.name)
-    return SITE.format(option=option, site=name) + text
+    folder = site_file.parent
+    schemas = os.path.relpath(files.repository(folder) / "site-config/schemas", folder)
+    editors = "" if beside else f"# yaml-language-server: $schema={schemas}/promise.json\n"
+    return editors + SITE.format(option=option, site=name) + text

@@ -19,6 +19,7 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import catalogue, files, sites
+from assay.exits import Exit
 from assay.judge import References, ReferencesError
 from assay.reframe_compat.selection import PLACES
 from assay.sites import foreign
@@ -101,19 +102,16 @@ def describe(configuration: dict[str, Any], references: References, known: set[s
 
 
 def run(names: Sequence[str], folder: Path) -> int:
-    """Runs ``assay sites`` for some sites, or all; returns the exit code.
-
-    1: a site was refused. 2: there is no such site, or there are no sites at all.
-    """
+    """Runs ``assay sites`` for some sites, or all; returns the exit code."""
     found = {path.parent.name: path for path in find(folder)}
     if not found:
         print(f"{folder}: no site here; run from the repository, or give --folder",
               file=sys.stderr)  # fmt: skip
-        return 2
+        return Exit.UNKNOWN
     unknown = [name for name in names if name not in found]
     if unknown:
         print(f"unknown site {unknown[0]!r}; known are {', '.join(found)}", file=sys.stderr)
-        return 2
+        return Exit.USAGE
     known = set(catalogue.WORDS)
     bad = 0
     with leaving_no_results():
@@ -126,14 +124,11 @@ def run(names: Sequence[str], folder: Path) -> int:
                 lines = [f"REFUSED: {error}"]
             print(name)
             print("".join(f"  {line}\n" for line in lines), end="")
-    return 1 if bad else 0
+    return Exit.FAIL if bad else Exit.PASS
 
 
 def check(args: argparse.Namespace) -> int:
-    """Runs ``assay check``; returns the exit code.
-
-    1: the suite would run nothing. 2: the configuration is refused.
-    """
+    """Runs ``assay check``; returns the exit code."""
     file = args.config.resolve()
     try:
         listed = promise.cases(files.repository(file.parent) / "reframe" / promise.CASES)
@@ -141,14 +136,14 @@ def check(args: argparse.Namespace) -> int:
             config = foreign.load([file])
     except (ReframeError, promise.PromiseError) as error:
         print(f"assay check: {error}", file=sys.stderr)
-        return 2
+        return Exit.UNKNOWN
     systems = foreign.sections(config)["systems"]
     if args.system or file in sites.found_on:
         name = args.system or systems[0]["name"]
         systems = [system for system in systems if system["name"] == name]
     if not systems:
         print(f"assay check: {file} has no system {args.system!r}", file=sys.stderr)
-        return 2
+        return Exit.USAGE
     cases = 0
     for system in systems:
         print(f"system {system['name']}")
@@ -167,7 +162,7 @@ def check(args: argparse.Namespace) -> int:
     if not cases:
         do = "say what its places and stacks have in assay.yaml"
         print(f"nothing of Assay runs here: {do} (assay site new NAME --from FILE writes it)")
-    return int(not cases)
+    return Exit.PASS if cases else Exit.FAIL
 
 
 def described(

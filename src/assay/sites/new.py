@@ -22,6 +22,7 @@ from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import files, slurm
 from assay.catalogue import PROGRAMS
+from assay.exits import Exit
 from assay.judge import Known, ReferencesError, hardware
 from assay.locks.lockfile import package
 from assay.node import provenance
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
         print(f"assay site new: {named}{error.strerror or error}", file=sys.stderr)
-    return 2
+    return Exit.UNKNOWN
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -94,7 +95,7 @@ def _run(args: argparse.Namespace) -> int:
         asked=[place.host for place in places],
     )
     _write(args, head, made)
-    return 0
+    return Exit.PASS
 
 
 def check(args: argparse.Namespace) -> None:

@@ -165,6 +165,7 @@ def _variables(common: Iterable[str]) -> dict[str, str]:
 
 
 REFERENCES = """\
+# yaml-language-server: $schema=../schemas/references.json
 {about}
 {ratios}
 references:

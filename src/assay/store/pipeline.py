@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Optional
+from typing import Any, Literal
 
 import msgspec
 
@@ -80,8 +80,8 @@ class Promise(msgspec.Struct, frozen=True):
 
     schema: Literal[1]
     jobs: list[Job]
-    node_hours: Optional[float] = None
-    minutes: Optional[float] = None
+    node_hours: float | None = None
+    minutes: float | None = None
     site: dict[str, Any] = {}
     extras: dict[str, str] = {}
     planned: str = ""

@@ -107,7 +107,7 @@ def test_after_a_kill_the_page_is_made_of_what_is_done(clone: Path) -> None:
     program(clone / ".venv/bin", "assay", 'echo "ASSAY[$*]"; exit 1')
     done = make(clone, "acceptance")
     assert done.returncode != 0
-    session = re.search(r"ASSAY\[report --session (\S+)\]", done.stdout)
+    session = re.search(r"ASSAY\[report --session (\S+) --junit \S+/junit.xml\]", done.stdout)
     assert session
     assert (Path(session[1]) / "session.json").exists()
     assert "reframe ended with 137" in done.stdout

@@ -30,7 +30,7 @@ def older(directory: Path, name: str, version: tuple[int, int, int]) -> Path:
         ({"python3": (3, 12, 1), "python3.13": (3, 13, 0)}, "python3"),
         ({"python3": (3, 14, 0)}, "python3"),
         ({"python3": (3, 9, 18), "python3.11": (3, 11, 7)}, "python3.11"),
-        ({"python3": (3, 9, 18)}, "python3"),
+        ({"python3": (3, 9, 18)}, None),
         ({"python3": (3, 6, 8)}, None),
         ({}, None),
     ],
@@ -47,7 +47,7 @@ def test_choice_of_python(
     else:
         assert done.returncode == 1
         assert len(done.stdout.splitlines()) == 1, done.stdout
-        assert "no Python 3.9 or newer" in done.stdout
+        assert "no Python 3.10 or newer" in done.stdout
 
 
 def test_named_python_is_not_replaced_by_another(bare: Path) -> None:
@@ -58,7 +58,7 @@ def test_named_python_is_not_replaced_by_another(bare: Path) -> None:
     done = run("bash", ROOT / "ci/find-python.sh", path=bare, PYTHON="/not/here")
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
-        "find-python: no Python 3.9 or newer (3.10 to run ReFrame): /not/here is no program; "
+        "find-python: no Python 3.10 or newer: /not/here is no program; "
         "name one that is by PYTHON=/path/to/python3"
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import sys
 
@@ -18,8 +19,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-LOCKS = ("requirements.lock", "requirements-dev.lock")
-PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+LOCKS = ("requirements.lock", "requirements-studies.lock", "requirements-dev.lock")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 def entries(lock: str) -> list[tuple[Requirement, list[str]]]:
@@ -84,10 +85,9 @@ def test_locks_name_no_host_index_or_path(lock: str) -> None:
 def test_locks_satisfy_the_project(python: str) -> None:
     described = project()
     extras = described["optional-dependencies"]
-    wanted = {
-        "requirements.lock": described["dependencies"] + extras["checkout"],
-        "requirements-dev.lock": described["dependencies"] + extras["checkout"] + extras["dev"],
-    }
+    run = described["dependencies"] + extras["checkout"]
+    studies = run + extras["studies"]
+    wanted = dict(zip(LOCKS, (run, studies, studies + extras["dev"])))
     for lock, requirements in wanted.items():
         have = pins(lock, python)
         for text in requirements:
@@ -100,14 +100,36 @@ def test_locks_satisfy_the_project(python: str) -> None:
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_development_lock_holds_the_run_lock(python: str) -> None:
-    run, dev = (pins(lock, python) for lock in LOCKS)
-    assert {name: dev.get(name) for name in run} == run
+def test_each_lock_holds_the_one_before(python: str) -> None:
+    for lock, more in zip(LOCKS, LOCKS[1:]):
+        have, held = pins(lock, python), pins(more, python)
+        assert {name: held.get(name) for name in have} == have
 
 
-def test_reframe_from_python_310_on() -> None:
-    assert "reframe-hpc" not in pins("requirements.lock", "3.9")
-    assert pins("requirements.lock", "3.10")["reframe-hpc"].startswith("4.10.")
+def test_what_only_studies_or_analytics_need_is_not_installed_for_a_run() -> None:
+    assert not {"scipy", "polars", "ruptures"} & pins("requirements.lock", "3.12").keys()
+
+
+def test_a_lock_is_whole_because_pip_adds_nothing_to_it() -> None:
+    there = environment("{}.{}".format(*sys.version_info))
+    have = pins(LOCKS[-1], there["python_version"])
+    for locked, _ in entries(LOCKS[-1]):
+        if locked.name not in have:
+            continue
+        for text in importlib.metadata.requires(locked.name) or ():
+            needed = Requirement(text)
+            asked = [{**there, "extra": extra} for extra in locked.extras or {""}]
+            if needed.marker is None or any(map(needed.marker.evaluate, asked)):
+                name = needed.name.lower().replace("_", "-").replace(".", "-")
+                assert name in have, f"{locked.name} needs {needed}"
+
+
+def test_the_pages_say_what_each_dependency_is_for() -> None:
+    described = project()
+    extras = described["optional-dependencies"]
+    needed = {Requirement(text).name for text in sum(extras.values(), described["dependencies"])}
+    told = re.findall(r"^\| ([\w, -]+) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    assert needed <= {name for cell in told for name in cell.split(", ")}
 
 
 def test_python_ports_of_osu_come_from_the_locked_mpi4py() -> None:

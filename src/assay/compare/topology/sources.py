@@ -1,7 +1,8 @@
 """Where the topology of a network comes from: Slurm, or a file.
 
 Formats: ``scontrol show topology`` of the plugin topology/tree, which is that of topology.conf(5)
-of Slurm 22.05, and ibnetdiscover(8) of infiniband-diags. A site may write the first by hand:
+of Slurm 22.05, topology.yaml(5) of Slurm 25.05, and ibnetdiscover(8) of infiniband-diags. A site
+may write the first by hand:
 
     SwitchName=leaf1 Nodes=node[01-04]
     SwitchName=leaf2 Nodes=node[05-08] Switches=leaf1
@@ -13,8 +14,11 @@ import re
 import subprocess
 from pathlib import Path
 
+import msgspec
+import yaml
 from reframe.utility import nodelist_expand
 
+from assay import files
 from assay.compare.topology.fabric import Fabric
 from assay.prove.launch import short_name
 
@@ -56,8 +60,46 @@ def parse(text: str) -> Fabric:
 
     :raises ValueError: it is none of the formats, or it is damaged.
     """
+    if re.search(r"^ *- *topology:", text, re.MULTILINE):
+        return of_yaml(text)
     of = of_ibnetdiscover if re.search(r'^Switch\s+\d+ "', text, re.MULTILINE) else of_slurm
     return of(text)
+
+
+class _Switch(msgspec.Struct):
+    switch: str
+    nodes: str = ""
+    children: str = ""
+
+
+class _Tree(msgspec.Struct):
+    switches: list[_Switch]
+
+
+class _Topology(msgspec.Struct):
+    topology: str
+    cluster_default: bool = False
+    tree: _Tree | None = None
+
+
+def of_yaml(text: str) -> Fabric:
+    """The first tree of a ``topology.yaml``, or that which is the default of the cluster.
+
+    :raises ValueError: it is damaged, or has no tree.
+    """
+    try:
+        said = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"it is not YAML: {' '.join(str(error).split())}") from None
+    if fault := files.misshapen(said, list[_Topology]):
+        raise ValueError(fault)
+    every = sorted(msgspec.convert(said, list[_Topology]), key=lambda one: not one.cluster_default)
+    for tree in (one.tree for one in every if one.tree):
+        lines = (
+            f"SwitchName={s.switch} Nodes={s.nodes} Switches={s.children}" for s in tree.switches
+        )
+        return of_slurm("\n".join(lines))
+    raise ValueError("no topology of it is a tree; name a file with the switches")
 
 
 def of_slurm(text: str) -> Fabric:

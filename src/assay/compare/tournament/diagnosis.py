@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Optional
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Mea
 #: A group of at least this share of the nodes that is faster than others may be the healthy one.
 MINORITY = 0.25
 
-Runs = Mapping[Finding, Optional[Repetition]]
+Runs = Mapping[Finding, Repetition | None]
 
 
 def diagnose(

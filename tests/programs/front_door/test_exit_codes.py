@@ -1,0 +1,264 @@
+"""Each cell of the table of exit codes in docs/command-line.md, and 64 for each command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from certificates import DATA, archive, certify, verify
+from shell import BEGIN, ROOT, program, run
+from test_beside import THEIRS
+from test_certificate import Signed
+
+from assay import cli
+from assay.calibrate import launches
+from assay.exits import Exit
+from assay.judge import Verdict
+from assay.show import nodes
+from assay.store import session
+from assay.store.cases import Accusation
+
+ROWS = [
+    [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+    for line in (ROOT / "docs/command-line.md").read_text(encoding="utf-8").splitlines()
+    if line.startswith("| `")
+]
+COMMANDS = [name for row in ROWS for name in re.findall(r"`(.+?)`", row[0])]
+CELLS = [
+    (name, code)
+    for row in ROWS
+    for name in re.findall(r"`(.+?)`", row[0])
+    for code, cell in enumerate(row[1:])
+    if cell
+]
+SOUND = ROOT / "tests/data/hpl/plain.np2.txt"
+
+
+def assay(*words: object) -> int:
+    try:
+        return cli.main([str(word) for word in words])
+    except SystemExit as ended:
+        assert isinstance(ended.code, int)
+        return ended.code
+
+
+class Here:
+    """A folder in which every command can end in every way."""
+
+    def __init__(self, folder: Path, checkout: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.checkout, self.patch = folder, checkout, patch
+        self.data = shutil.copytree(DATA, folder / "data")
+        self.report = self.data / "results/reports/run-report-0.json"
+
+    def ended(self, code: int) -> Path:
+        """The run report of a session with the verdict of an exit code."""
+        (file,) = self.data.rglob("session.json")
+        plan = json.loads(file.read_text())
+        if code == Exit.FAIL:
+            said = json.loads(self.report.read_text())
+            entries = said["runs"][0]["testcases"]
+            next(e for e in entries if e["result"] == "skip")["result"] = "fail"
+            self.report.write_text(json.dumps(said))
+        elif code == Exit.UNKNOWN:
+            return self.folder / "no-report.json"
+        elif code == Exit.INCONCLUSIVE:
+            more = {"display_name": "More", "unique_name": "More", "hashcode": "0"}
+            plan["cases"].append({**plan["cases"][0], **more})
+            file.write_text(json.dumps(plan))
+        elif code == Exit.PARTIAL:
+            file.unlink()
+        return self.report
+
+    def certificate(self, code: int) -> tuple[int, Path, Path]:
+        """Exit code of `assay certify`, the file, and its signers."""
+        signed = Signed(self.folder)
+        path = self.folder / "new.zip"
+        sites = self.data / "site-config"
+        return (
+            certify(path, signed.ours, session=self.ended(code), folder=sites),
+            path,
+            signed.signers,
+        )
+
+    def suite(self) -> Path:
+        """A copy of the sites and the tests; returns the folder of the sites."""
+        for name in ("site-config", "reframe"):
+            shutil.copytree(ROOT / name, self.folder / name)
+        for file in ROOT.glob("spack.*"):
+            shutil.copy(file, self.folder)
+        return self.folder / "site-config"
+
+
+def _report(here: Here, code: int) -> int:
+    return assay("report", "--session", here.ended(code), "--output", here.folder / "page.html")
+
+
+def _certify(here: Here, code: int) -> int:
+    return here.certificate(code)[0]
+
+
+def _verify(here: Here, code: int) -> int:
+    _, path, signers = here.certificate(code)
+    return verify(path, "--signers", signers)
+
+
+def _acceptance(here: Here, code: int) -> int:
+    (here.checkout / "site-config/here").mkdir(parents=True)
+    (here.checkout / "site-config/here/reframe.py").touch()
+    # Without a session there is nothing to report on.
+    program(here.checkout / ".venv/bin", "reframe", ":" if code == Exit.UNKNOWN else BEGIN)
+    program(here.checkout / ".venv/bin", "assay", f"exit {code}")
+    results = here.folder / "results"
+    done = run("bash", here.checkout / "ci/acceptance.sh", SITE="here", ASSAY_RESULTS=results)
+    return done.returncode
+
+
+def _nodes(here: Here, code: int) -> int:
+    path = here.ended(code)
+    if code == Exit.INCONCLUSIVE:
+        found = session.load(here.report)
+        case = next(case for case in found.cases if case.hosts)
+        accused = (Accusation(case.hosts[:1], "differs", "it differs"),)
+        case = dataclasses.replace(case, verdict=Verdict.INCONCLUSIVE, accused=accused)
+        undecided = dataclasses.replace(found, cases=(case,))
+        here.patch.setattr(nodes.session, "load", lambda _: undecided)
+    return assay("nodes", "--session", path)
+
+
+def _parse(here: Here, code: int) -> int:
+    torn = here.folder / "torn.txt"
+    torn.write_text("".join(SOUND.read_text().splitlines(keepends=True)[:40]))
+    return assay("parse", (SOUND, torn, here.folder / "nothing")[code])
+
+
+def _sites(here: Here, code: int) -> int:
+    folder = here.folder / "sites"
+    if code == Exit.PASS:
+        return assay("sites", "local", "--folder", ROOT / "site-config")
+    if code == Exit.FAIL:
+        (folder / "bad").mkdir(parents=True)
+        (folder / "bad/reframe.py").write_text(
+            "from reframe.core.exceptions import ConfigError\nraise ConfigError('refused')\n"
+        )
+    return assay("sites", "--folder", folder)
+
+
+def _check(here: Here, code: int) -> int:
+    settings = here.folder / "settings.yaml"
+    settings.write_text(yaml.safe_dump(THEIRS if code == Exit.FAIL else {"systems": 1}))
+    return assay("check", "-C", settings if code else ROOT / "site-config/local/reframe.py")
+
+
+def _expect(here: Here, code: int, *words: str) -> int:
+    folder = here.suite()
+    if code == Exit.FAIL:
+        (here.folder / "reframe/cases.txt").write_text("")
+    if code == Exit.UNKNOWN:
+        (folder / "ibisco/promise.yaml").write_text("partitions: [1\n")
+    return assay("expect", "--site", "ibisco", "--folder", folder, *words)
+
+
+def _lock(here: Here, code: int) -> int:
+    if code == Exit.PASS:
+        return assay("lock", "check", "--root", ROOT)
+    here.suite()
+    if code == Exit.UNKNOWN:
+        return assay("lock", "check", "--root", here.folder / "nowhere")
+    return assay("lock", "check", "--root", here.folder)  # without the recipes
+
+
+def _calibrate(here: Here, code: int) -> int:
+    site = here.data / "site-config/bench"
+    (site / "reframe.py").touch()
+    (site.parent / "tolerances.yaml").write_text((ROOT / "site-config/tolerances.yaml").read_text())
+    if code == Exit.PASS:
+        here.patch.setattr(launches, "samples", lambda *_: {})
+    report = here.folder / "nothing" if code == Exit.UNKNOWN else here.report
+    return assay("calibrate", "--site", "bench", "--folder", site.parent, "--from", report)
+
+
+def _archive(here: Here, code: int) -> int:
+    sites = here.data / "site-config"
+    return archive(here.folder / "kept.zip", session=here.ended(code), folder=sites)
+
+
+def _history(here: Here, code: int) -> int:
+    if code == Exit.PASS:
+        return assay("history", "add", here.folder / "history", here.data / "results")
+    return assay("history", "show", here.folder / "nothing")
+
+
+def _site_new(here: Here, code: int) -> int:
+    (here.folder / "settings.yaml").write_text(yaml.safe_dump(THEIRS))
+    name = "nobody" if code else "aion"
+    return assay("site", "new", name, "--from", here.folder / "settings.yaml", "--dry-run")
+
+
+ENDS: dict[str, Callable[[Here, int], int]] = {
+    "assay report": _report,
+    "ci/acceptance.sh": _acceptance,
+    "assay certify": _certify,
+    "assay verify": _verify,
+    "assay nodes": _nodes,
+    "assay parse": _parse,
+    "assay sites": _sites,
+    "assay check": _check,
+    "assay expect --check": lambda here, code: _expect(here, code, "--check"),
+    "assay lock check": _lock,
+    "assay calibrate": _calibrate,
+    "assay archive": _archive,
+    "assay expect": _expect,
+    "assay site new": _site_new,
+    "assay history": _history,
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+    return Here(tmp_path, checkout, monkeypatch)
+
+
+def test_the_table_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [*ENDS] == COMMANDS
+    assert assay("--help") == 0
+    listed = re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.M)
+    # `tests` only prints the name of a folder.
+    assert {*listed} == {name.split()[1] for name in ENDS if name.startswith("assay")} | {"tests"}
+
+
+@pytest.mark.parametrize(("command", "code"), CELLS)
+def test_a_command_ends_as_the_table_says(here: Here, command: str, code: int) -> None:
+    assert ENDS[command](here, code) == code
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("assay")])
+def test_wrong_usage_is_64(command: str) -> None:
+    assert assay(*command.split()[1:], "--no-such-option") == Exit.USAGE
+
+
+def test_an_unknown_site_is_64_for_all(here: Here) -> None:
+    for words in (
+        ("sites", "nobody"),
+        ("lock", "check", "--site", "nobody", "--root", ROOT),
+        ("calibrate", "--site", "nobody"),
+        ("expect", "--site", "nobody"),
+    ):
+        folder = () if "lock" in words else ("--folder", ROOT / "site-config")
+        assert assay(*words, *folder) == Exit.USAGE, words
+    assert run("bash", here.checkout / "ci/acceptance.sh", SITE="nobody").returncode == Exit.USAGE
+
+
+def test_an_error_of_ours_is_no_fail(
+    here: Here, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "load", lambda _: 1 / 0)
+    assert assay("report", "--session", here.report) == Exit.UNKNOWN
+    assert "ZeroDivisionError" in capsys.readouterr().err

@@ -212,7 +212,9 @@ class Root:
         failure would find those that are wanted.
         """
         become = [] if line.user == "root" else ["setpriv", f"--reuid={line.user}"]
-        become += [] if line.user == "root" else [f"--regid={line.user}", "--clear-groups"]
+        # Without the last option, the end of the namespace would not end what another user runs.
+        keep = ["--clear-groups", "--pdeathsig=keep"]
+        become += [] if line.user == "root" else [f"--regid={line.user}", *keep]
         environment = ["env", f"HOME={HOMES[line.user][0]}", f"USER={line.user}", "YES=1"]
         script = f"cd {shlex.quote(self.checkout)} && {line.text}"
         words = self.command(*become, *environment, "bash", "-c", script)

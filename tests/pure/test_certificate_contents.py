@@ -16,6 +16,7 @@ from certificates import DATA, UCX, Open, archive, verify
 from report_results import DATA as OLD
 
 from assay.bundle.command import compared
+from assay.exits import Exit
 from assay.store import bundle
 
 
@@ -191,7 +192,7 @@ def test_a_run_that_is_no_pass_is_stated_as_what_it_is(recorded, change, verdict
     assert said["verdict"] == verdict
     assert any(cause in line for line in said["causes"])
     capsys.readouterr()
-    assert verify(recorded.output, "--any-signer") == 0
+    assert verify(recorded.output, "--any-signer") == Exit[verdict]
     assert f"the same verdict follows: {verdict}" in capsys.readouterr().out
 
 
@@ -201,7 +202,7 @@ def test_a_session_without_a_run_report_is_interrupted(recorded):
     assert recorded.archive(folder) == 0
     assert recorded.stated()["verdict"] == "FAIL"
     assert any("the run report is lost" in cause for cause in recorded.stated()["causes"])
-    assert verify(recorded.output, "--any-signer") == 0
+    assert verify(recorded.output, "--any-signer") == Exit.FAIL
 
 
 @pytest.mark.parametrize(
@@ -335,7 +336,7 @@ def test_a_ratio_follows_from_the_outputs_of_both_cases(ratio, capsys):
     assert ratio.archive() == 0
     (metrics,) = (c["metrics"] for c in ratio.stated()["cases"] if "Ucx" in c["name"])
     assert metrics["bandwidth_per_memory_copy"]["judged_from"] == "outputs"
-    assert verify(ratio.output, "--any-signer") == 0
+    assert verify(ratio.output, "--any-signer") == Exit.FAIL
 
 
 def rescaled(record: Any) -> None:

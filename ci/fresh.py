@@ -160,9 +160,9 @@ def foreign() -> list[Line]:
         Line("ci/system-stack.sh && rm -f $(command -v ip lscpu numactl)"),
         visitor("LC_ALL=C make setup && chmod -R a-w ."),
         visitor(run),
-        visitor(f"taskset -c {first_core} {run}", red=True, says="verdict: PARTIAL"),
+        visitor(f"taskset -cp {first_core} $$ && {run}", red=True, says="verdict: PARTIAL"),
         visitor(openmpi),
-        visitor(mpich, says="incomplete: the MPI mpich reports no path"),
+        visitor(mpich, red=True, says="incomplete: the MPI mpich reports no path"),
     ]
 
 

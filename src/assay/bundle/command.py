@@ -162,8 +162,8 @@ def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, 
             raise Refused(f"its files are not those of a session: {error!r:.200}") from None
     if wrong := [*_differences(said, follows, STATEMENT)]:
         raise Refused(*wrong)
-    follows = contents.in_toto(said, packed.members)
-    if packed.members.get(contents.IN_TOTO, follows) != follows:
+    told = contents.in_toto(said, packed.members)
+    if packed.members.get(contents.IN_TOTO, told) != told:  # an older bundle has none
         raise Refused(f"{contents.IN_TOTO}: does not follow from {STATEMENT}")
     return said, signer, known
 

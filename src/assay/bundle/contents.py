@@ -20,11 +20,8 @@ from assay.store.sanitize import line, mapping
 #: The folder in a bundle that holds the folder of the site.
 SITE = "site"
 
-#: What the bundle states, as JSON, and the page for readers.
-STATEMENT, PAGE = "statement.json", "report.html"
-
-#: The statement for tools of in-toto: a test result, https://in-toto.io/attestation/test-result.
-IN_TOTO = "in-toto.json"
+#: What the bundle states, as JSON, also for tools of in-toto, and the page for readers.
+STATEMENT, IN_TOTO, PAGE = "statement.json", "in-toto.json", "report.html"
 
 #: Version of the statement. Increase it by one whenever a key changes its meaning.
 SCHEMA = 2
@@ -135,16 +132,15 @@ def in_toto(said: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
     def tests(*words: str) -> list[str]:
         return [f"{c['name']} @{c['where']}" for c in said["cases"] if c["verdict"] in words]
 
-    predicate = {
+    of: dict[str, Any] = {"_type": "https://in-toto.io/Statement/v1", "subject": named(STATEMENT)}
+    of["predicateType"] = "https://in-toto.io/attestation/test-result/v0.1"
+    of["predicate"] = {
         "result": {"PASS": "PASSED", "FAIL": "FAILED"}.get(said["verdict"], "WARNED"),
         "configuration": named(*(n for n in sorted(members) if n.startswith(f"{SITE}/"))),
-        "passedTests": tests("PASS"),
+        **{"passedTests": tests("PASS"), "failedTests": tests("FAIL")},
         "warnedTests": tests("INCONCLUSIVE", "RECORDED"),
-        "failedTests": tests("FAIL"),
     }
-    of = {"_type": "https://in-toto.io/Statement/v1", "subject": named(STATEMENT)}
-    of["predicateType"] = "https://in-toto.io/attestation/test-result/v0.1"
-    return (json.dumps({**of, "predicate": predicate}, indent=1) + "\n").encode()
+    return (json.dumps(of, indent=1) + "\n").encode()
 
 
 def _counted(run: Session) -> Iterator[str]:

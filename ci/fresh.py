@@ -162,7 +162,7 @@ def foreign() -> list[Line]:
         visitor(run),
         visitor(f"taskset -cp {first_core} $$ && {run}", red=True, says="verdict: PARTIAL"),
         visitor(openmpi),
-        visitor(mpich, says="incomplete: the MPI mpich reports no path"),
+        visitor(mpich, red=True, says="incomplete: the MPI mpich reports no path"),
     ]
 
 

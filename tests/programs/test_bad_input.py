@@ -126,7 +126,7 @@ def test_a_scratch_directory_that_cannot_be_made(tmp_path):
 
 def test_an_unknown_site(tmp_path):
     done = assay("sites", "atlantis")
-    assert done.returncode == 2
+    assert done.returncode == 64
     assert re.fullmatch(
         r"unknown site 'atlantis'; known are [\w, -]*\blocal\b[\w, -]*\n", done.stderr
     )

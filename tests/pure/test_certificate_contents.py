@@ -16,6 +16,8 @@ from certificates import DATA, UCX, Open, archive, verify
 from report_results import DATA as OLD
 
 from assay.bundle.command import compared
+from assay.exits import Exit
+from assay.store import bundle
 
 
 class Recorded:
@@ -83,7 +85,32 @@ def test_the_same_session_gives_the_same_files(recorded):
     first = Open(recorded.output).members
     recorded.archive()
     second = Open(recorded.output).members
-    assert {n for n in first if first[n] != second[n]} <= {"statement.json"}
+    assert {n for n in first if first[n] != second[n]} <= {"statement.json", "in-toto.json"}
+
+
+def test_a_tool_of_in_toto_reads_the_verdict_and_what_it_rests_on(recorded, capsys):
+    recorded.archive()
+    found = Open(recorded.output)
+    said, told = (json.loads(found.members[name]) for name in ("statement.json", "in-toto.json"))
+    assert told["_type"] == "https://in-toto.io/Statement/v1"
+    assert told["predicateType"] == "https://in-toto.io/attestation/test-result/v0.1"
+    predicate = told["predicate"]
+    for one in (*told["subject"], *predicate["configuration"]):
+        assert one["digest"] == {"sha256": bundle.sha256(found.members[one["name"]])}
+    assert [one["name"] for one in told["subject"]] == ["statement.json"]
+    assert "site/site-config/bench/references.yaml" in [
+        c["name"] for c in predicate["configuration"]
+    ]
+    assert predicate["result"] == {"PASS": "PASSED"}[said["verdict"]]
+    ran = [f"{c['name']} @{c['where']}" for c in said["cases"] if c["verdict"]]
+    tests = [predicate[f"{how}Tests"] for how in ("passed", "warned", "failed")]
+    assert sorted(name for names in tests for name in names) == sorted(ran)
+    assert all(tests[:2])
+    found.edit("in-toto.json", "PASSED", "WARNED")
+    assert verify(found.pack(recorded.output), "--any-signer") == 1
+    assert "in-toto.json: does not follow from statement.json" in capsys.readouterr().out
+    del found.members["in-toto.json"]  # an older one has none
+    assert verify(found.pack(recorded.output), "--any-signer") == 0
 
 
 def test_nothing_else_of_the_session_is_read(recorded, monkeypatch, tmp_path):
@@ -165,7 +192,7 @@ def test_a_run_that_is_no_pass_is_stated_as_what_it_is(recorded, change, verdict
     assert said["verdict"] == verdict
     assert any(cause in line for line in said["causes"])
     capsys.readouterr()
-    assert verify(recorded.output, "--any-signer") == 0
+    assert verify(recorded.output, "--any-signer") == Exit[verdict]
     assert f"the same verdict follows: {verdict}" in capsys.readouterr().out
 
 
@@ -175,7 +202,7 @@ def test_a_session_without_a_run_report_is_interrupted(recorded):
     assert recorded.archive(folder) == 0
     assert recorded.stated()["verdict"] == "FAIL"
     assert any("the run report is lost" in cause for cause in recorded.stated()["causes"])
-    assert verify(recorded.output, "--any-signer") == 0
+    assert verify(recorded.output, "--any-signer") == Exit.FAIL
 
 
 @pytest.mark.parametrize(
@@ -309,7 +336,7 @@ def test_a_ratio_follows_from_the_outputs_of_both_cases(ratio, capsys):
     assert ratio.archive() == 0
     (metrics,) = (c["metrics"] for c in ratio.stated()["cases"] if "Ucx" in c["name"])
     assert metrics["bandwidth_per_memory_copy"]["judged_from"] == "outputs"
-    assert verify(ratio.output, "--any-signer") == 0
+    assert verify(ratio.output, "--any-signer") == Exit.FAIL
 
 
 def rescaled(record: Any) -> None:

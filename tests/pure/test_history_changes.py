@@ -10,7 +10,7 @@ from pathlib import Path
 import histories
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assay.cli import main
@@ -107,6 +107,7 @@ def error(level: list[float]) -> float:
     return sum((value - sum(level) / len(level)) ** 2 for value in level)
 
 
+@example(levels=[(0.0, 1), (0.0, 8), (0.0, 15)], seed=8, penalty=1.0)
 @given(
     levels=st.lists(
         st.tuples(st.sampled_from([0.0, 1.0, 3.0, 8.0]), st.integers(1, 15)), min_size=1, max_size=4

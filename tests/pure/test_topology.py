@@ -83,9 +83,12 @@ def test_the_default_tree_of_a_topology_in_yaml(tmp_path):
         ("- topology: a\n  flat: true\n", "no topology of it is a tree"),
         ("- topology: a\n  tree:\n    switches: []\n", "it names no switch"),
         ("- topology: a\n  tree:\n    switches: [{switch: s}]\n", "line 1: no switch with nodes"),
-        ("- topology: a\n  tree: {switches: [{nodes: n1}]}\n", "`switch` is missing"),
-        ("- topology: [a\n", "it is not YAML"),
-        ("- topology: a\n  cluster_default: 3\n", "0/cluster_default: 3: expected true or false"),
+        (
+            "- topology: a\n  tree: {switches: [{nodes: n1}]}\n",
+            "form of Slurm's topology.yaml: 'switch'",
+        ),
+        ("- topology: [a\n", "form of Slurm's topology.yaml: while parsing"),
+        ("- topology: a\n- b\n", "form of Slurm's topology.yaml: 'str' object"),
     ],
 )
 def test_a_topology_in_yaml_that_cannot_be_used_is_one_line(text, why, tmp_path):

@@ -99,6 +99,7 @@ def _packed(
         text = page.render(copy, sections, absent, root / contents.PAGE)
         members[contents.PAGE] = text.encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
+    members[contents.IN_TOTO] = contents.in_toto(said, members)
     wrong = [*found, *_otherwise(run, copy)]
     return said, wrong, bundle.pack(members, partial(signature.sign, key) if key else None)
 
@@ -161,6 +162,9 @@ def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, 
             raise Refused(f"its files are not those of a session: {error!r:.200}") from None
     if wrong := [*_differences(said, follows, STATEMENT)]:
         raise Refused(*wrong)
+    told = contents.in_toto(said, packed.members)
+    if packed.members.get(contents.IN_TOTO, told) != told:  # an older bundle has none
+        raise Refused(f"{contents.IN_TOTO}: does not follow from {STATEMENT}")
     return said, signer, known
 
 

@@ -108,14 +108,18 @@ def _ends(values: Any, penalty: float) -> list[int]:
     best, last = np.full(size + 1, np.inf), np.zeros(size + 1, dtype=int)
     best[0] = -penalty
     begins = np.array([0])  # where the last level may begin
+
+    def cost(end: int) -> Any:
+        error = squares[end] - squares[begins] - (total[end] - total[begins]) ** 2 / (end - begins)
+        return best[begins] + error
+
     for end in range(PERSIST, size + 1):
-        ripe = end - begins >= PERSIST
-        at = begins[ripe]
-        error = squares[end] - squares[at] - (total[end] - total[at]) ** 2 / (end - at)
-        cost = best[at] + error
-        least = int(np.argmin(cost))
-        best[end], last[end] = cost[least] + penalty, at[least]
-        begins = np.concatenate((at[cost <= best[end]], begins[~ripe], [end - PERSIST + 1]))
+        costs = cost(end)
+        least = int(np.argmin(costs))
+        best[end], last[end] = costs[least] + penalty, begins[least]
+        # The next level may begin here. What is worse than that can only be worse from now on.
+        begin = end - PERSIST + 1
+        begins = np.append(begins[cost(begin) <= best[begin]], begin)
     ends = [size]
     while last[ends[-1]]:
         ends.append(int(last[ends[-1]]))

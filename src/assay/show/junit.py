@@ -12,13 +12,10 @@ from assay.store.cases import Case, Session
 
 
 def render(run: Session) -> str:
-    """The file: one suite, one case a name.
-
-    What is wrong with the run as a whole, and PARTIAL, are a case of their own, ``run``. A case
-    that is RECORDED has no element in JUnit; its property ``verdict`` says it.
-    """
+    """The file: one suite, one case a name, and the case ``run`` for faults of the whole run."""
     name, seconds = f"assay {'/'.join(run.systems)}", f"{run.elapsed:.3f}"
-    suite = Xml.Element("testsuite", name=name, hostname=run.host, time=seconds)
+    top = Xml.Element("testsuites")
+    suite = Xml.SubElement(top, "testsuite", name=name, hostname=run.host, time=seconds)
     if run.start:
         suite.set("timestamp", f"{run.start:%Y-%m-%dT%H:%M:%S}")
     for case in run.cases:
@@ -26,11 +23,8 @@ def render(run: Session) -> str:
     if whole := summary.without_cases(run):
         entry = Xml.SubElement(suite, "testcase", classname="assay", name="run")
         _end(entry, whole.word, whole.faults or run.partial)
-    for count in ("testcases", "failures", "errors", "skipped"):
-        number = len([*suite.iter(count.removesuffix("s"))])
-        suite.set(count.replace("testcases", "tests"), str(number))
-    top = Xml.Element("testsuites")
-    top.append(suite)
+    for tags in ("testcases", "failures", "errors", "skipped"):
+        suite.set(tags.replace("case", ""), str(len([*suite.iter(tags.removesuffix("s"))])))
     Xml.indent(top)
     return Xml.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -51,8 +45,7 @@ def _add(suite: Xml.Element, case: Case) -> None:
         # GitLab looks for attachments below the checkout of the job.
         root = Path(os.environ.get("CI_PROJECT_DIR", "")).resolve()
         places = (os.path.relpath(path.resolve(), root) for path in case.outputs)
-        text = "\n".join(f"[[ATTACHMENT|{place}]]" for place in places)
-        Xml.SubElement(entry, "system-out").text = text
+        Xml.SubElement(entry, "system-out").text = "\n".join(f"[[ATTACHMENT|{p}]]" for p in places)
 
 
 def _end(entry: Xml.Element, word: str, lines: tuple[str, ...]) -> None:

@@ -7,7 +7,6 @@ in two files; so each sample names its system.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 
 from assay.exits import Exit
 from assay.judge import Verdict
@@ -15,39 +14,37 @@ from assay.show import nodes, summary
 from assay.store.cases import Case, Session
 
 CODES = "0 PASS, 1 FAIL, 2 not judged, 3 INCONCLUSIVE"
+ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def render(run: Session) -> str:
     """The file. What a session does not know has no sample, as a case that was not run."""
-    system = {"system": "/".join(run.systems)}
-    text: list[str] = []
-
-    def gauge(
-        name: str, what: str, samples: Iterable[tuple[Mapping[str, str], float | None]]
-    ) -> None:
-        text.extend([f"# HELP assay_{name} {what}", f"# TYPE assay_{name} gauge"])
-        for labels, value in samples:
-            if value is not None:
-                said = ",".join(f'{k}="{_escaped(v)}"' for k, v in {**system, **labels}.items())
-                text.append(f"assay_{name}{{{said}}} {float(value)!r}")
-
+    system, start = {"system": "/".join(run.systems)}, run.start.timestamp() if run.start else None
+    counts = vars(summary.Counts.of(run.cases)).items()
+    cases = [({"outcome": key}, number) for key, number in counts if key != "verdict"]
     code = Exit[summary.outcome(run).word]
-    gauge("run_verdict", "0 PASS, 1 FAIL, 3 undecided, 4 PARTIAL.", [({}, code)])
-    start = run.start.timestamp() if run.start else None
-    gauge("session_start_seconds", "When the session began, in Unix time.", [({}, start)])
-    counts = asdict(summary.Counts.of(run.cases)).items()
-    counted = [({"outcome": key}, number) for key, number in counts if key != "verdict"]
-    gauge("cases", "Number of cases by outcome.", counted)
-    ended = [(_labels(case), _code(case.verdict.value)) for case in run.cases if case.verdict]
-    gauge("case_verdict", f"{CODES}.", ended)
-    found = nodes.rows(run.cases)
-    rows = [({"node": row.name, "kind": row.kind}, _code(row.verdict)) for row in found]
-    gauge("node_verdict", f"Of each node, device and cable: {CODES}.", rows)
     values = [(_labels(c, metric=m.name, unit=m.unit), m) for c in run.cases for m in c.metrics]
-    gauge("metric", "What was measured, in its unit.", [(k, m.value) for k, m in values])
-    for side in ("lower", "upper"):
-        bounds = [(labels, getattr(metric, side)) for labels, metric in values]
-        gauge(f"metric_{side}_bound", f"The {side} bound of a metric, in its unit.", bounds)
+    rows = [({"node": row.name, "kind": row.kind}, row.verdict) for row in nodes.rows(run.cases)]
+    ended = [(_labels(case), _code(case.verdict.value)) for case in run.cases if case.verdict]
+    gauges: dict[str, Iterable[tuple[Mapping[str, str], float | None]]] = {
+        "run_verdict 0 PASS, 1 FAIL, 3 undecided, 4 PARTIAL.": [({}, code)],
+        "session_start_seconds When the session began, in Unix time.": [({}, start)],
+        "cases Number of cases by outcome.": cases,
+        f"case_verdict {CODES}.": ended,
+        f"node_verdict Of each node, device and cable: {CODES}.": [(k, _code(v)) for k, v in rows],
+        "metric What was measured, in its unit.": [(k, m.value) for k, m in values],
+        "metric_lower_bound Its lower bound, in its unit.": [(k, m.lower) for k, m in values],
+        "metric_upper_bound Its upper bound, in its unit.": [(k, m.upper) for k, m in values],
+    }
+    text = []
+    for head, samples in gauges.items():
+        name = f"assay_{head.split()[0]}"
+        text += [f"# HELP assay_{head}", f"# TYPE {name} gauge"]
+        for labels, value in samples:
+            said = ",".join(
+                f'{k}="{v.translate(ESCAPES)}"' for k, v in {**system, **labels}.items()
+            )
+            text += [f"{name}{{{said}}} {float(value)!r}"] if value is not None else []
     return "\n".join([*text, "# EOF", ""])
 
 
@@ -57,9 +54,5 @@ def _code(word: str) -> Exit:
 
 
 def _labels(case: Case, **more: str) -> dict[str, str]:
-    places = {key: getattr(case, key) for key in ("system", "partition", "environ")}
+    places = {"system": case.system, "partition": case.partition, "environ": case.environ}
     return {**places, "case": case.title, **more}
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -99,11 +99,7 @@ def outcome(session: Session) -> Outcome:
 
 
 def exit_code(session: Session) -> Exit:
-    """The exit code of a run: that of its verdict.
-
-    Other work does not make a run red on the machine of a person, so a run that is PARTIAL for
-    this reason alone is no error.
-    """
+    """The code of the verdict; 0 if nothing but other work makes it PARTIAL (assay.run.shared)."""
     word, unjudged = outcome(session).word, any(case.not_judged for case in session.cases)
     return Exit.PASS if word == "PARTIAL" and unjudged and len(session.partial) == 1 else Exit[word]
 

@@ -119,7 +119,6 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
     text = yaml.safe_dump(shown, default_flow_style=None, sort_keys=False, width=96)
     beside = site_file.name != "reframe.py"
     option, name = ("-C", site_file.name) if beside else ("--site", site_file.parent.name)
-    folder = site_file.parent
-    schemas = os.path.relpath(files.repository(folder) / "site-config/schemas", folder)
-    editors = "" if beside else f"# yaml-language-server: $schema={schemas}/promise.json\n"
-    return editors + SITE.format(option=option, site=name) + text
+    schema = files.repository(site_file.parent) / "site-config/schemas/promise.json"
+    editors = f"# yaml-language-server: $schema={os.path.relpath(schema, site_file.parent)}\n"
+    return editors * (not beside) + SITE.format(option=option, site=name) + text

@@ -14,11 +14,9 @@ import re
 import subprocess
 from pathlib import Path
 
-import msgspec
 import yaml
 from reframe.utility import nodelist_expand
 
-from assay import files
 from assay.compare.topology.fabric import Fabric
 from assay.prove.launch import short_name
 
@@ -66,40 +64,21 @@ def parse(text: str) -> Fabric:
     return of(text)
 
 
-class _Switch(msgspec.Struct):
-    switch: str
-    nodes: str = ""
-    children: str = ""
-
-
-class _Tree(msgspec.Struct):
-    switches: list[_Switch]
-
-
-class _Topology(msgspec.Struct):
-    topology: str
-    cluster_default: bool = False
-    tree: _Tree | None = None
-
-
 def of_yaml(text: str) -> Fabric:
-    """The first tree of a ``topology.yaml``, or that which is the default of the cluster.
+    """The tree of a ``topology.yaml``: that which is the default of the cluster, else the first.
 
     :raises ValueError: it is damaged, or has no tree.
     """
     try:
-        said = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"it is not YAML: {' '.join(str(error).split())}") from None
-    if fault := files.misshapen(said, list[_Topology]):
-        raise ValueError(fault)
-    every = sorted(msgspec.convert(said, list[_Topology]), key=lambda one: not one.cluster_default)
-    for tree in (one.tree for one in every if one.tree):
-        lines = (
-            f"SwitchName={s.switch} Nodes={s.nodes} Switches={s.children}" for s in tree.switches
-        )
-        return of_slurm("\n".join(lines))
-    raise ValueError("no topology of it is a tree; name a file with the switches")
+        every = sorted(yaml.safe_load(text), key=lambda one: not one.get("cluster_default"))
+        trees = [one["tree"]["switches"] for one in every if "tree" in one]
+        rows = [(s["switch"], s.get("nodes", ""), s.get("children", "")) for s in trees[0]]
+    except IndexError:
+        raise ValueError("no topology of it is a tree; name a file with the switches") from None
+    except (yaml.YAMLError, LookupError, TypeError, AttributeError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"it has not the form of Slurm's topology.yaml: {said}") from None
+    return of_slurm("\n".join("SwitchName={} Nodes={} Switches={}".format(*row) for row in rows))
 
 
 def of_slurm(text: str) -> Fabric:

@@ -66,7 +66,7 @@ def parse(text: str) -> Parsed:  # noqa: PLR0915
     and ``time_avg`` [s].
 
     Facts, if the output states them: ``implementation`` (``OpenMP``, ``CUDA``, ``HIP``...),
-    ``precision``, ``repetitions``, and ``elements`` of an array.
+    ``precision``, ``repetitions``, ``elements`` of an array, and its rounded size ``array`` [B].
 
     :raises ParseError: no table.
     """
@@ -121,6 +121,8 @@ def parse(text: str) -> Parsed:  # noqa: PLR0915
         facts["repetitions"] = int(running[2])
     if elements := first(before, _ELEMENTS):
         facts["elements"] = int(elements)
+    if array:
+        facts["array"] = float(array) * factor * 1e6
     for repetitions, number, width in counts:
         precision = "float" if width == 4 else "double"
         facts |= {"repetitions": repetitions, "elements": number, "precision": precision}

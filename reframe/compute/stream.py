@@ -1,12 +1,14 @@
-"""STREAM: the memory bandwidth of one node, with a thread on each core."""
+"""STREAM and BabelStream: the memory bandwidth of one node, with a thread on each core."""
 
+import re
 from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.parse import stream
+from assay.parse import babelstream, stream
 from assay.run import StrictCheck
+from assay.run.ucx import text
 
 #: A shell line that prints each cache of the node once: level, size [KiB], its processors.
 CACHES = (
@@ -17,6 +19,19 @@ CACHES = (
 
 #: Each array must be so many times as large as all caches of the last level (STREAM's own rule).
 TIMES_THE_CACHE = 4
+
+#: What BabelStream takes by default [elements of 8 B], and at least here.
+ELEMENTS = 1 << 25
+
+#: A shell line that chooses the elements of an array by the caches.
+CHOOSE = (
+    "elements=$(awk '$1 > top { top = $1; sum = 0 } $1 == top { sum += $2 } "
+    f"END {{ n = sum * {1024 * TIMES_THE_CACHE // 8}; if (n < {ELEMENTS}) n = {ELEMENTS}; "
+    """printf "%.0f", n }' caches.txt)"""
+)
+
+#: What the runtime of OpenMP says of each thread, in a format of ours.
+THREAD = re.compile(r"assay: thread \d+ of (\d+) on (\S+)")
 
 
 def last_level(text):
@@ -75,3 +90,68 @@ class Stream(StrictCheck):
 
     def measure(self, parsed):
         return {name: parsed.quantity("rate", function=name.capitalize()) for name in self.declares}
+
+
+@rfm.simple_test
+class BabelStream(StrictCheck):
+    """The same by another program, and the rate of reading alone (Dot).
+
+    The arrays are as large as the caches of the node demand, so the program needs no other build.
+    """
+
+    kind = "compute"
+    descr = "BabelStream with OpenMP, memory bandwidth of one node"
+    tags = {"smoke", "compute"}
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["+babelstream-omp"]
+    executable = "omp-stream"
+    time_limit = "10m"
+    keep_files = ["caches.txt"]
+    declares = {name.lower(): "MB/s" for name in babelstream.KERNELS if name != "Nstream"}
+
+    @run_after("setup")
+    def a_thread_on_each_core(self):
+        self.num_cpus_per_task = self._cores_of_a_node()
+        self.env_vars = {
+            "OMP_NUM_THREADS": self.num_cpus_per_task,
+            "OMP_PLACES": "cores",
+            "OMP_PROC_BIND": "spread",
+            "OMP_DISPLAY_AFFINITY": "true",
+            "OMP_AFFINITY_FORMAT": '"assay: thread %n of %N on %A"',
+        }
+
+    @run_before("run")
+    def command(self):
+        self.repetitions = {"smoke": 10, "full": 100}[self.profile]
+        self.prerun_cmds += [CACHES, CHOOSE]
+        self.executable_opts = ["-s", '"$elements"', "-n", str(self.repetitions)]
+
+    def read(self):
+        return babelstream.parse(self.stdout_text())
+
+    def requested(self):
+        asked = {"program": babelstream.PROGRAM, "implementation": "OpenMP"}
+        return {**asked, "repetitions": self.repetitions, "precision": "double"}
+
+    def examine(self, parsed):
+        threads = THREAD.findall(text(self.stderr) + self.stdout_text())
+        wanted, places = self.num_cpus_per_task, {place for _, place in threads}
+        self._record["proof"] = {"threads": sorted(places)}
+        problems = super().examine(parsed)
+        if {number for number, _ in threads} != {str(wanted)} or len(places) != wanted:
+            where = ", ".join(sorted(places)) or "no processor that it names"
+            problems.append(
+                f"OpenMP ran on {where}; {wanted} threads, each on its core, were asked"
+            )
+        array = max(8 * ELEMENTS, TIMES_THE_CACHE * last_level(text(Path("caches.txt"))))
+        said = parsed.facts.get("array", 0) if parsed else array
+        if abs(said - array) > 1e5:  # the program says tenths of a MB
+            problems.append(
+                f"an array has {said / 1e6:.1f} MB, {array / 1e6:.1f} MB were asked for"
+            )
+        return problems
+
+    def measure(self, parsed):
+        return {
+            name: parsed.quantity("bandwidth", kernel=name.capitalize()) for name in self.declares
+        }

@@ -92,9 +92,28 @@ def _of_outputs(commands: Commands) -> None:
         "Recognise the program that wrote each FILE and print one JSON object for each, on its own "
         "line. Exit code 0 when all are complete and passed their own validation.",
     )  # fmt: skip
-    _option(parse, "files", "FILE", "an output, - for stdin", nargs="+", type=str)
+    _option(parse, "files", "FILE", "an output, - for stdin; or a folder", nargs="+", type=str)
+    _flag(parse, "--table", "a table of all, not JSON; so for a FILE that is a folder")
+    judge = _add(
+        commands, "judge", "assay.show.sent:command",
+        "judge an output that somebody sent, and draw it",
+        "Print a verdict on the output of a launch that nobody witnessed, with the reasons and "
+        "with what cannot be known. PASS needs a log of UCX or NCCL in the output that shows the "
+        "path, and a link or a site to compare with. The exit code is that of the verdict.",
+    )  # fmt: skip
+    _option(judge, "file", "FILE", "an output, - for stdin", type=str)
+    several = {"action": "append", "default": [], "type": str}
+    named = "hardware of hardware.yaml, such as link=infiniband-hdr"
+    _option(judge, "--hardware", "ROLE=NAME", named, **several)
+    _option(judge, "--site", "SITE", "compare with the references of this site", type=str)
+    case = "which case of the site it is, such as partition=gpu; may be given again"
+    _option(judge, "--case", "KEY=VALUE", case, **several)
+    _option(judge, "--plot", "FILE", "an SVG or .png (default: the name of the output, .svg)")
+    sites = files.SUITE / "site-config"
+    _option(judge, "--folder", None, "of the sites (default: that of the suite)", default=sites)
     size = "message size at which network programs were told to stop"
-    _option(parse, "--last-size", "BYTES", size, type=_above_zero("number of bytes", 18))
+    for parser in (parse, judge):
+        _option(parser, "--last-size", "BYTES", size, type=_above_zero("number of bytes", 18))
 
 
 def _of_sites(commands: Commands) -> None:
@@ -326,6 +345,10 @@ def _sites(args: argparse.Namespace) -> int:
 
 
 def _parse(args: argparse.Namespace) -> int:
+    if args.table or any(map(os.path.isdir, args.files)):
+        from assay.show import sent  # noqa: PLC0415
+
+        return Exit.PASS if sent.table(args.files, args.last_size) else Exit.FAIL
     ends = set()
     for name in args.files:
         result, end = _parse_file(name, args.last_size)
@@ -336,16 +359,13 @@ def _parse(args: argparse.Namespace) -> int:
 
 def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], Exit]:
     """The JSON object for one file, and whether its run was sound. Every file gets one."""
-    from assay.parse import ParseError, registry  # noqa: PLC0415
-    from assay.prove import transports  # noqa: PLC0415
+    from assay.parse import ParseError  # noqa: PLC0415
+    from assay.show import sent  # noqa: PLC0415
 
     try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        # Open MPI 5 puts NUL bytes into an output.
-        text = raw.decode("utf-8", errors="replace").replace("\0", "")
-        parsed = transports.with_path(registry.parse(text, last_size=last_size), text)
+        parsed = sent.read(name, last_size)
     except (OSError, ParseError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
+        reason = sent.why_unread(problem)
         unread: dict[str, Any] = dict.fromkeys(("family", "program", "version"))
         unread.update(complete=False, rows=[], units={}, problems=[reason], facts={})
         return {"file": name, **unread}, Exit.UNKNOWN

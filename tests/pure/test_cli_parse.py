@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,9 +30,8 @@ def run(capsys, *arguments):
     ("file", "problem"),
     [
         (FAILED, "10 tests completed and failed"),
-        (Path(__file__), "unknown program"),
+        (Path(cli.__file__), "unknown program"),
         (DATA / "no such file", "No such file or directory"),
-        (DATA, "Is a directory"),
     ],
 )
 def test_one_bad_file_among_good_ones(capsys, file, problem):
@@ -42,6 +42,35 @@ def test_one_bad_file_among_good_ones(capsys, file, problem):
     assert len(results) == 3
     assert list(results[1]) == KEYS
     assert any(problem in text for text in results[1]["problems"])
+
+
+def test_a_folder_gives_a_table(capsys, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "good.txt").write_text(SOUND.read_text())
+    (tmp_path / "failed.txt").write_text(FAILED.read_text())
+    (tmp_path / "notes").write_text("hello\n")
+    log = (DATA / "ucx/1.13.1/osu_latency.tcp.txt").read_text()
+    (tmp_path / "log").write_text(log)
+    assert cli.main(["parse", str(tmp_path)]) == 1
+    head, *rows, last = capsys.readouterr().out.splitlines()
+    assert head.split("  ")[0] == "file"
+    said = {Path(row.split()[0]).name: re.split("  +", row)[1:] for row in rows}
+    assert said["good.txt"] == ["xhpl", "2.3", "yes", "not shown"]
+    assert said["failed.txt"][2] == "yes"
+    assert "residual check FAILED" in said["failed.txt"][4]
+    assert said["notes"] == ["-", "-", "not read", "-", "unknown program"]
+    assert said["log"][:4] == ["ucx", "1.13.1", "no", "tcp/lo"]
+    assert last == "4 outputs: 1 not read, 1 not whole, 1 sound, 1 with problems"
+
+
+def test_a_table_of_several_outputs(capsys):
+    assert cli.main(["parse", "--table", str(SOUND), str(SOUND)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_an_empty_folder_is_not_sound(capsys, tmp_path):
+    assert cli.main(["parse", str(tmp_path)]) == 1
+    assert "0 outputs" in capsys.readouterr().out
 
 
 def test_an_output_without_a_problem_but_cut_short(capsys, tmp_path):

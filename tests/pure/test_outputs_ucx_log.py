@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_outputs import texts, torn
 
-from assay.parse.ucx_log import Row, UcxLog, carriers, parse
+from assay.parse.ucx_log import Row, UcxLog, carriers, parse, transport_of
 
 TEXTS = texts("ucx")
 SIZES = (8, 4096, 1 << 20)
@@ -19,7 +19,8 @@ TCP = {"tcp/lo": 1.0}
 CMA = {"cma/memory": 1.0}
 BOTH = {**POSIX, **CMA}
 RC, UD = {"rc_verbs/rxe0:1": 1.0}, {"ud_verbs/rxe0:1": 1.0}
-RAILS = {**TCP, "tcp": 1.0}
+RAILS = {**TCP, "tcp/eth0": 1.0}
+RC_RAILS = {"rc_verbs/rxe0:1": 1.0, "rc_verbs/rxe1:1": 1.0}
 LARGE = (1 << 20,)
 TABLE_AND_LANE = "protocol table + only lane"
 TABLE_AND_USE = "protocol table + first use"
@@ -49,13 +50,13 @@ EVERY = {
     "1.13.1/ompi414-osu_bw-sysv": ("1.13.1", 2, 0, 0, "only lane", SYSV, ()),
     "1.13.1/ompi414-osu_latency-posix+cma": ("1.13.1", 2, 0, 0, "none", {}, SIZES),
     "1.13.1/osu_allreduce.tcp.two-hosts": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
-    "1.13.1/osu_bw.rc_verbs.two-rails": ("1.13.1", 2, 0, 0, "only lane", {"rc_verbs": 1.0}, ()),
+    "1.13.1/osu_bw.rc_verbs.two-rails": ("1.13.1", 2, 0, 0, "only lane", RC_RAILS, ()),
     "1.13.1/osu_latency.cma": ("1.13.1", 2, 0, 0, "first use", CMA, SIZES),
     "1.13.1/osu_latency.posix": ("1.13.1", 2, 0, 0, "only lane", POSIX, ()),
     "1.13.1/osu_latency.rc_verbs": ("1.13.1", 2, 0, 0, "only lane", RC, ()),
     "1.13.1/osu_latency.sysv": ("1.13.1", 2, 0, 0, "only lane", SYSV, ()),
     "1.13.1/osu_latency.tcp": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
-    "1.13.1/osu_latency.tcp.two-rails": ("1.13.1", 2, 0, 0, "only lane", {"tcp": 1.0}, ()),
+    "1.13.1/osu_latency.tcp.two-rails": ("1.13.1", 2, 0, 0, "only lane", RAILS, ()),
     "1.13.1/proto-info-used": (None, 2, 0, 2, "none", {}, SIZES),
     "1.13.1/protov2-tagbw1M": ("1.13.1", 2, 0, 0, "protocol table", POSIX, ()),
     "1.13.1/syntax-bogus": ("1.13.1", 2, 1, 2, "none", {}, SIZES),
@@ -65,7 +66,7 @@ EVERY = {
     "1.13.1/tls-tcp-tagbw1M": ("1.13.1", 2, 0, 0, "only lane", TCP, ()),
     "1.13.1/ucx_perftest.tag_bw.cma": ("1.13.1", 2, 0, 0, "first use", CMA, SIZES),
     "1.13.1/ucx_perftest.tag_bw.rc_verbs.two-rails": (
-        *("1.13.1", 2, 0, 0, "only lane", {"rc_verbs": 1.0}, ()),
+        *("1.13.1", 2, 0, 0, "only lane", RC_RAILS, ()),
     ),
     "1.13.1/ucx_perftest.tag_lat.ud_verbs": ("1.13.1", 2, 0, 0, "only lane", UD, ()),
     "1.13.1/ucx_perftest.tag_lat.rc_verbs": ("1.13.1", 2, 0, 0, "only lane", RC, ()),
@@ -344,3 +345,126 @@ def test_absurd_numbers_are_read(digits):
     text = TEXTS["1.22.0/proto-info-used"]
     for old in ("6031", "27", "13883", "3598"):
         parse(text.replace(old, digits))
+
+
+# --- made from the format strings of UCX's source ------------------------------------------------
+
+
+def said(text, process="n1:42", place="ucp_worker.c:1905"):
+    return f"[1700000000.000001] [{process}:0] {place:>22} UCX  INFO  {text}\n"
+
+
+def protocols(config, title, *rows, before="| "):
+    """A table as ucp_proto_select_elem_info prints it: range, description, lanes of each row."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    left = max(widths[0], len(config))
+    middle = max(widths[1], len(title) - widths[2])
+    head = f"{before}{config:>{left}} | {title:<{middle + 3 + widths[2]}} |\n"
+    body = (f"{before}{a:>{left}} | {b:<{middle}} | {c:<{widths[2]}} |\n" for a, b, c in rows)
+    return head + "".join(body)
+
+
+def lanes_of(text, sizes=(8, 1 << 20)):
+    carried = carriers(parse(text), sizes)
+    return carried.means, carried.lanes
+
+
+@pytest.mark.parametrize(
+    ("line", "lanes"),
+    [
+        ("ep_cfg[1]: tag(posix/memory knem/memory); stream(posix/memory); ", ["posix", "knem"]),
+        ("ep_cfg[1]: rma(rc_mlx5/mlx5_0:1); am(dc_mlx5/mlx5_0:1); ", ["dc_mlx5"]),
+        ("jucx inter-node cfg#1 tag(srd/efa_0:1) am(srd/efa_0:1)", ["srd"]),
+        ("perftest inter-node cfg#0 am(ud_mlx5/mlx5_0:1) ka(ud_mlx5/mlx5_0:1)", ["ud_mlx5"]),
+        ("ucp_context_0 intra-node cfg#1  rma_am(tcp/eth0)  amo_am(tcp/eth0)", ["tcp"]),
+        ("ucp_context_0 intra-node cfg#1 tag(sysv/memory xpmem/memory)", ["sysv", "xpmem"]),
+        ("ep_cfg[2]: tag(ugni_smsg/nic0 ugni_rdma/nic0) ", ["ugni_smsg", "ugni_rdma"]),
+        ("0x26b4960 intra-node cfg#1 tag(rocm_ipc/rocm_ipc rocm_copy/rocm_copy)",
+         ["rocm_ipc", "rocm_copy"]),
+    ],
+)  # fmt: skip
+def test_the_lanes_of_any_network_and_any_kind_of_message(line, lanes):
+    (config,) = parse(said(line)).peer_configs()
+    assert list(map(transport_of, config.lanes)) == lanes
+
+
+def test_two_devices_are_not_one_path():
+    both = said("ep_cfg[4]: tag(tcp/ib0 tcp/docker0)")
+    assert lanes_of(both) == ("only lane", {"tcp/docker0": 1.0, "tcp/ib0": 1.0})
+
+
+def test_knem_is_proven_by_its_first_use_and_only_if_cma_is_not_there():
+    used = said("mpool uct_scopy_iface_tx_mp: allocated chunk 0x1", place="mpool.c:270")
+    lane = said("ep_cfg[1]: tag(posix/memory knem/memory)")
+    assert lanes_of(lane) == ("none", {})
+    assert lanes_of(lane + used) == ("first use", {"knem/memory": 1.0})
+    assert lanes_of(lane.replace("posix", "cma") + used) == ("none", {})
+
+
+PUT = "remote memory write by ucp_put* from host memory to host"
+AM = "active message by ucp_am_send* with reply flag(multi) from host memory"
+TAG = "tagged message by ucp_tag_send*(multi) from host memory"
+SHARED = "50% on rc_mlx5/mlx5_0:1/path0 and 50% on rc_mlx5/mlx5_2:1/path0"
+
+
+@pytest.mark.parametrize("before", ["| ", "  | ", "# | "])
+def test_tables_whose_lines_name_no_process(before):
+    """As of ``ucx_info -e``, or copied without the begin of each line."""
+    name, rows = "perftest inter-node cfg#0", [("0..2K", "short", "rc_mlx5/mlx5_0:1/path0")]
+    text = protocols(name, PUT, *rows, ("2049..inf", "zero-copy", SHARED), before=before)
+    log = parse(text)
+    assert log.processes == {("", 0)}
+    assert len(log.tables[0].rows) == 2
+    rails = {"rc_mlx5/mlx5_0:1/path0": 0.5, "rc_mlx5/mlx5_2:1/path0": 0.5}
+    assert carriers(log, [1 << 20]).lanes == rails
+
+
+def test_a_table_of_an_endpoint_to_itself_proves_nothing():
+    row = ("0..inf", "eager short", "rc_mlx5/mlx5_0:1")
+    assert lanes_of(protocols("ucx_info self cfg#0", TAG, row, before="# | ")) == ("none", {})
+
+
+def test_active_messages_count_where_no_message_is_tagged():
+    plan = ("219..inf", "(?) rendezvous zero-copy read from remote", "dc_mlx5/mlx5_0:1")
+    rows = ("0..218", "short", "dc_mlx5/mlx5_0:1"), plan
+    text = protocols("perftest inter-node cfg#0", AM, *rows)
+    assert lanes_of(text) == ("protocol table + only lane", {"dc_mlx5/mlx5_0:1": 1.0})
+
+
+def test_a_plan_beside_a_second_lane_stays_a_plan():
+    rows = ("0..92", "eager short", "sysv/memory"), ("93..inf", "(?) rendezvous", "xpmem/memory")
+    assert carriers(parse(protocols("x intra-node cfg#1", TAG, *rows)), [1024]).unproven == (1024,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ucp_worker.c:1903 UCX INFO perftest inter-node cfg#0 tag(rc_verbs/erdma_0:1)\n",
+        "UCX INFO ucp_context_0 inter-node cfg#1 tag(rc_verbs/erdma_0:1)\n",
+    ],
+)
+def test_lanes_whose_line_names_no_process(line):
+    assert lanes_of(line) == ("only lane", {"rc_verbs/erdma_0:1": 1.0})
+
+
+def test_a_line_without_a_process_is_torn_where_others_have_one():
+    whole = said("ucp_context_0 inter-node cfg#1 tag(tcp/eth0)")
+    torn = "ucp_context_0 inter-node cfg#1 tag(rc_mlx5/mlx5_0:1)\n"
+    assert lanes_of(whole + torn) == ("only lane", {"tcp/eth0": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("[n1:42   :0:42]  ib_mlx5_log.c:177  Local protection on mlx5_0:1/IB (synd 0x4 vend 0x33)",
+         "Local protection on mlx5_0:1/IB (synd 0x4 vend 0x33)"),
+        ("[n1:42   :0:42] Caught signal 11 (Segmentation fault: address not mapped)",
+         "Caught signal 11 (Segmentation fault: address not mapped)"),
+        ("[n1:42   :a:43]   rc_verbs.c:120  Fatal: send completion failed",
+         "send completion failed"),
+        ("[1700.5] [n1:42   :0]    srd_iface.c:310  UCX  ERROR efa_0: failed to create EFA SRD QP",
+         "efa_0: failed to create EFA SRD QP"),
+    ],
+)  # fmt: skip
+def test_the_last_words_in_every_form(line, error):
+    assert parse(f"131072   12.5\n{line}\n").errors == (error,)

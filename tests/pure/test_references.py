@@ -258,10 +258,10 @@ def test_a_number_of_yaml_1_2_is_a_number(tmp_path):
 @pytest.mark.parametrize(
     ("hardware", "said"),
     [
-        ({"links": "infiniband-edr"}, "no role 'links'; known are link, gpu"),
+        ({"links": "infiniband-edr"}, "no role 'links'; did you mean 'link'"),
         (
             {"link": "infiniband-erd"},
-            "link/infiniband-erd is not there, and not in .*; known under link: ",
+            "link/infiniband-erd is not there, and not in .*; did you mean 'infiniband-edr'",
         ),
     ],
 )
@@ -426,7 +426,7 @@ def test_a_site_adds_hardware_and_changes_entries_in_its_own_file(tmp_path):
     assert peak(site, {"link": "a"}, "link", "bandwidth") == 1
     assert peak(site, {"link": "b"}, "link", "bandwidth") == 3
     assert peak(site, {"gpu": "c"}, "gpu", "memory") == 4
-    with pytest.raises(ReferencesError, match="known under link: a, b"):
+    with pytest.raises(ReferencesError, match="known are a, b"):
         peak(site, {"link": "c"}, "link", "bandwidth")
 
 

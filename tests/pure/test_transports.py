@@ -350,3 +350,21 @@ def test_a_connection_closed_in_mpi_finalize_is_no_error_where_open_mpi_says_so(
     assert without_farewells("tcp", log, 1).errors == ("connection refused",)
     assert without_farewells("tcp", log, 0) == log
     assert without_farewells("posix", log, 1) == log
+
+
+@pytest.mark.parametrize("transport", ["dc_mlx5", "ud_mlx5", "srd", "xpmem"])
+def test_any_network_can_be_proven_and_its_fall_back_named(transport):
+    """The recorded run, as if its lane were one of this transport."""
+    text = TEXTS["1.13.1/osu_latency.rc_verbs"]
+    text = text.replace("UCX_TLS=rc_v,self", f"UCX_TLS={TRANSPORTS[transport].tls}")
+    mine = text.replace("tag(rc_verbs/rxe0:1)", f"tag({transport}/x:1)")
+    assert prove(transport, parse(mine), CURVE, "1.13.1", 2).problems == ()
+    assert prove(transport, parse(text), CURVE, "1.13.1", 2).problems == (
+        f"rc_verbs/rxe0:1 carried messages of 1..1048576 B: {transport} was asked for",
+    )
+
+
+def test_a_bridge_of_containers_is_no_way_to_another_node():
+    text = TEXTS["1.13.1/osu_latency.tcp"].replace("tag(tcp/lo)", "tag(tcp/ib0 tcp/docker0)")
+    (said,) = prove("tcp", parse(text), CURVE, "1.13.1", 2).problems
+    assert said.startswith("UCX has a lane over docker0 to the peer, a bridge inside the node")

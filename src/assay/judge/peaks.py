@@ -76,9 +76,9 @@ def check(site: Path, named: Mapping[str, str]) -> None:
     path = files.of_all_sites(site, FILE)
     for role, name in named.items():
         if role not in known:
-            raise ReferencesError(f"{path}: no role {role!r}; known are {', '.join(known)}")
+            raise ReferencesError(f"{path}: no role {role!r}; {files.nearest(role, known)}")
         if name not in known[role]:
             raise ReferencesError(
-                f"{path}: {role}/{name} is not there, and not in {site / FILE} either; known under "
-                f"{role}: {', '.join(known[role]) or 'none'}"
+                f"{path}: {role}/{name} is not there, and not in {site / FILE} either; "
+                f"{files.nearest(name, known[role])}"
             )

@@ -229,6 +229,13 @@ class References:
         mine = (entry["source"] for entry in self.calibrated if _matches(entry["for"], case))
         return next((said.get("settings", "") for said in mine if isinstance(said, dict)), "")
 
+    def having(self, metrics: Collection[str]) -> list[str]:
+        """The `for` blocks of the entries that have one of these metrics."""
+        entries = [*self._entries, *self.calibrated]
+        return [
+            describe(each["for"]) for each in entries if not {*each["metrics"]}.isdisjoint(metrics)
+        ]
+
     def idle(
         self, cases: Collection[tuple[Case, Mapping[str, str]]], beside: Collection[str] = ()
     ) -> list[str]:

@@ -1,11 +1,12 @@
 """Messages of UCX about its data path, in the output of a program run with UCX_LOG_LEVEL=info.
 
-The parser reads the output of UCX 1.13 to 1.22: the lanes of each endpoint (``ep_cfg[1]:
+The parser reads the output of UCX 1.10 to 1.22: the lanes of each endpoint (``ep_cfg[1]:
 tag(...)`` or ``ucp_context_0 intra-node cfg#1 tag(...)``), the protocol tables of
-UCX_PROTO_INFO=y, and the tables with a count of UCX_PROTO_INFO=used (1.21 and later). Lines of
-several processes may be interleaved, and may be torn if mpirun forwarded them in pieces. The
-parser ignores a row that is not complete. With one log file for each process (UCX_LOG_FILE) no
-line is torn.
+UCX_PROTO_INFO=y (from 1.13 on), and the tables with a count of UCX_PROTO_INFO=used (1.21 and
+later). Lines of several processes may be interleaved, and may be torn if mpirun forwarded them in
+pieces. The parser ignores a row that is not complete. With one log file for each process
+(UCX_LOG_FILE) no line is torn. If no line names its process, as in what somebody copied by hand and
+in the tables of ``ucx_info -e``, all lines belong to one process without a name.
 
 Formats: src/ucp/proto/proto_debug.c:ucp_proto_select_elem_info, src/ucp/proto/proto_multi.c:
 ucp_proto_multi_query_config, src/ucp/core/ucp_worker.c:ucp_worker_print_used_tls,
@@ -29,6 +30,9 @@ TABLE = "protocol table"
 ONLY_LANE = "only lane"
 FIRST_USE = "first use"
 NONE = "none"
+
+#: Transports that copy from process to process by a call of the kernel.
+COPIERS = ("cma", "knem")
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Config:
-    """The lanes that an endpoint has for tagged messages; some of them may never be used."""
+    """The lanes of an endpoint for tagged messages; some of them may never be used.
+
+    Without tagged messages they are those for active messages, else all.
+    """
 
     process: Process
     name: str
@@ -128,7 +135,8 @@ class UcxLog:
         return frozenset(
             key
             for key, names in lanes.items()
-            if re.search(r"\bself cfg#", key[1]) or "self" in map(transport_of, names)
+            if re.search(r"\bself cfg#|^Protocol selection", key[1])
+            or "self" in map(transport_of, names)
         )
 
 
@@ -141,10 +149,10 @@ class Carried:
         but UCX does not show for which sizes), or ``none``. If sizes have different proofs, these
         are joined by ``+``: UCX does not count its shortest messages.
     :ivar lanes: for each lane, its largest share of any one size; 1.0 if it carried some size
-        alone. The key is a transport without a device (``tcp``) if all lanes belong to one
-        transport and no table shows how it distributed the bytes.
-    :ivar by_size: the same for each size [B] that the log decides. If tables disagree, all their
-        lanes are listed, and the shares add up to more than 1.
+        alone.
+    :ivar by_size: the same for each size [B] that the log decides. If tables disagree, or do not
+        show how one transport distributed the bytes over its devices, all lanes are listed, and the
+        shares add up to more than 1.
     :ivar unproven: sizes [B] that nothing in the log decides.
     """
 
@@ -163,10 +171,11 @@ def carriers(log: UcxLog, sizes: Sequence[int] = ()) -> Carried:
     """The lanes that carried tagged messages of `sizes` [B] to another process.
 
     All point-to-point messages of MPI are tagged messages. The messages from which Open MPI builds
-    its collectives are tagged messages too. Bytes that a collective moves by itself (coll/sm, UCC)
-    are not visible here. The library chooses the message sizes of a collective, so pass no sizes
-    for it. Then the function examines every range of sizes that the tables distinguish (if UCX
-    counted, only the ranges with a count).
+    its collectives are tagged messages too. If UCX shows none, the active messages count, then the
+    writes to remote memory. Bytes that a collective moves by itself (coll/sm, UCC) are not visible
+    here. The library chooses the message sizes of a collective, so pass no sizes for it. Then the
+    function examines every range of sizes that the tables distinguish (if UCX counted, only the
+    ranges with a count).
 
     A row marked ``(?)`` is only a plan. The receiver decides it (table "rendezvous data fetch").
     If the row of the receiver is marked too, the sender decides ("rendezvous data send"). For
@@ -175,26 +184,28 @@ def carriers(log: UcxLog, sizes: Sequence[int] = ()) -> Carried:
     exists, or if cma is planned and is known to have moved data (:attr:`UcxLog.copiers`).
     """
     only = _only_way(log)
-    if tagged := _rows(log.peer_tables("tagged message")):
-        return _by_tables(log, tagged, sizes, only)
+    for kind in ("tagged message", "active message", "remote memory"):
+        if rows := _rows(log.peer_tables(kind)):
+            return _by_tables(log, rows, sizes, only)
     if only:
         return Carried(ONLY_LANE, only, dict.fromkeys(sizes, only))
     lanes = {lane for config in log.peer_configs() for lane in config.lanes}
     # cma and knem fill the same pool, so the proof needs that only one of them is there.
-    copying = [lane for lane in lanes if transport_of(lane) in ("cma", "knem")]
+    copying = [lane for lane in lanes if transport_of(lane) in COPIERS]
     if log.copiers and len(copying) == 1:
         return Carried(FIRST_USE, {copying[0]: 1.0}, {}, tuple(sizes))
     return Carried(NONE, {}, {}, tuple(sizes))
 
 
 def _only_way(log: UcxLog) -> dict[str, float]:
-    """The only lane, or the only transport, of all endpoints to peers; empty if there are more."""
+    """All lanes to peers if they belong to one transport; else empty."""
     configs = log.peer_configs()
     lanes = {lane for config in configs for lane in config.lanes}
-    transports = set(map(transport_of, lanes))
-    if len(transports) != 1 or not all(config.lanes for config in configs):
+    if not configs:
+        lanes = {lane for row in _rows(log.peer_tables("")) for lane in row.lanes}
+    if len(set(map(transport_of, lanes))) != 1 or not all(config.lanes for config in configs):
         return {}
-    return {(lanes if len(lanes) == 1 else transports).pop(): 1.0}
+    return dict.fromkeys(sorted(lanes), 1.0)
 
 
 def _by_tables(
@@ -215,7 +226,7 @@ def _by_tables(
             elif only:
                 shares.append(only)
                 proof.add(ONLY_LANE)
-            elif log.copiers and any(transport_of(lane) == "cma" for lane in row.lanes):
+            elif log.copiers and any(transport_of(lane) in COPIERS for lane in row.lanes):
                 shares.append(row.lanes)
                 proof |= {TABLE, FIRST_USE}
         if shares and len(shares) == len(taken):
@@ -264,7 +275,13 @@ _MESSAGE = re.compile(r"\S+:\d+\s+UCX\s+([A-Z]+)\s+(.*)")
 _VERSION = re.compile(r"Version (\S+) \(loaded from (.*)\)")
 _ENV = re.compile(r"UCX_\* env variables?: (.*)")
 _UNUSED = re.compile(r"unused env(?:ironment)? variables?: (.*)")
-_LANES = re.compile(r"((?:.*\b)?(?:cfg#\d+|ep_cfg\[\d+\])):? +tag\(([^()]*)\)")
+_LANES = re.compile(
+    r"((?:.*\b)?(?:cfg#\d+|ep_cfg\[\d+\])):? +((?:[a-z_]{2,9}\([^()]*\);? *)+)(?:rkey_cfg.*)?"
+)
+#: The last words of a process that UCX ends have no level; a signal has no place in the source.
+_LAST_WORDS = re.compile(
+    r"(?:\[[^\s\[\]:]+:\d{1,9} *:[^\]\s]*:\d{1,9}\] +(?:\S+:\d{1,9} +)?|:\d{1,9} +Fatal: )(.*)"
+)
 _FIRST_COPY = re.compile(r"mpool uct_scopy_iface_tx_mp: allocated chunk")
 _CONFIG_NAME = re.compile(r"(?:.*\b)?(?:cfg#\d+|ep_cfg\[\d+\])")
 _TITLE = re.compile(r"(?P<kind>.+?)(?:\((?P<variant>[^)]*)\))? (?:from|into|of) (?P<memory>.+)")
@@ -277,9 +294,10 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
 def parse(text: str) -> UcxLog:
     """Read the output of one job. Never raises; lines that are not understood are ignored."""
-    reader = _Reader()
-    for line in text.replace("\0", "").splitlines():
-        reader.line(line)
+    reader, text = _Reader(), text.replace("\0", "")
+    read = reader.line if _PREFIX.search(text) else reader.line_of_nobody
+    for line in text.splitlines():
+        read(line)
     return reader.result()
 
 
@@ -314,14 +332,24 @@ class _Reader:
             elif match := _MESSAGE.match(said):
                 self._message(process, match[1], match[2])
 
+    def line_of_nobody(self, line: str) -> None:
+        """Read a line of a log in which no line names its process."""
+        self._before_the_log(line)
+        said = re.sub(r"(?:\S+:\d{1,9} +)?UCX +INFO +", "", line.strip("# \t\r"))
+        if said.startswith("|"):
+            self._cells(("", 0), said)
+        elif _LANES.match(said):
+            self._message(("", 0), "INFO", said)
+        if self.configs or self.open:
+            self.processes.add(("", 0))
+
     def _before_the_log(self, text: str) -> None:
         """Read a message from before the log was opened; its prefix does not name the process."""
         match = re.search(r"\bUCX  (WARN|ERROR|FATAL) +(.*)", text)
         if match:
             self._remember(match[1], match[2])
-        # The last words of a process that UCX ends have no level.
-        elif match := re.search(r":\d{1,9} +Fatal: (.*)", text):
-            self._remember("FATAL", match[1])
+        elif match := _LAST_WORDS.search(text):
+            self._remember("FATAL", match[1].removeprefix("Fatal: "))
 
     def _message(self, process: Process, level: str, said: str) -> None:
         if match := _VERSION.match(said):
@@ -331,7 +359,10 @@ class _Reader:
             pairs = re.findall(r"(UCX_\w+)=(.*?)(?= UCX_\w+=|$)", match[1])
             self.env[process] = dict(pairs)
         elif match := _LANES.match(said):
-            self.configs[Config(process, match[1].strip(), tuple(match[2].split()))] = None
+            of = dict(re.findall(r"(\w+)\(([^()]*)\)", match[2]))
+            lanes = of.get("tag") or of.get("am") or " ".join(of.values())
+            found = tuple(dict.fromkeys(lanes.split()))
+            self.configs[Config(process, match[1].strip(), found)] = None
         elif _FIRST_COPY.match(said):
             self.copiers.add(process)
         else:

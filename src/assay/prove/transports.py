@@ -1,13 +1,13 @@
 """Transports: how to force one in each generation of UCX, and how to prove that it was used.
 
 posix, sysv, cma and tcp were run with UCX 1.13.1, 1.15.0, 1.16.0, 1.18.1, 1.20.1 (tcp over eth0),
-1.21.0 and 1.22.0. rc_verbs and ud_verbs were run with 1.13.1, over soft-RoCE only. rc_mlx5 was not
-yet run on hardware. ``self`` is in all lists of :data:`TRANSPORTS`. Without it a rank opens its
-endpoint to itself over the transport under test, and UCX before 1.15 does not distinguish that
-endpoint from one to a peer. cma cannot carry active messages (UCX_TLS=cma alone ends with "no
-active messages transport"), so posix carries small messages. rc_verbs connects its queue pairs over
-UD. The alias ``rc_v`` allows UD for that and for nothing else; ``UCX_TLS=rc_verbs`` alone ends with
-"no auxiliary transport".
+1.21.0 and 1.22.0. rc_verbs and ud_verbs were run with 1.13.1, over soft-RoCE only. The others were
+not yet run; their names are those of the sources of UCX. ``self`` is in all lists of
+:data:`TRANSPORTS`. Without it a rank opens its endpoint to itself over the transport under test,
+and UCX before 1.15 does not distinguish that endpoint from one to a peer. cma and knem cannot carry
+active messages (UCX_TLS=cma alone ends with "no active messages transport"), so posix carries small
+messages. rc_verbs and dc_mlx5 connect over UD. The aliases ``rc_v`` and ``dc_x`` allow UD for that
+and for nothing else; ``UCX_TLS=rc_verbs`` alone ends with "no auxiliary transport".
 
 =============  ====================  ==========================================================
 UCX            reports               proof of the path
@@ -67,7 +67,13 @@ TRANSPORTS: Mapping[str, Transport] = {
     "sysv": Transport("sysv,self", "sysv", "sysv"),
     "cma": Transport("posix,cma,self", "posix", "cma"),
     "tcp": Transport("tcp,self", "tcp", "tcp", network=True),
+    "knem": Transport("posix,knem,self", "posix", "knem"),
+    "xpmem": Transport("xpmem,self", "xpmem", "xpmem"),
+    "ugni": Transport("ugni,self", "ugni_smsg", "ugni_rdma", network=True),
+    "srd": Transport("srd,self", "srd", "srd", network=True),
     "rc_mlx5": Transport("rc_x,self", "rc_mlx5", "rc_mlx5", network=True, gid=True),
+    "dc_mlx5": Transport("dc_x,self", "dc_mlx5", "dc_mlx5", network=True, gid=True),
+    "ud_mlx5": Transport("ud_x,self", "ud_mlx5", "ud_mlx5", network=True, gid=True),
     "rc_verbs": Transport("rc_v,self", "rc_verbs", "rc_verbs", network=True, gid=True),
     "ud_verbs": Transport("ud_verbs,self", "ud_verbs", "ud_verbs", network=True, gid=True),
 }
@@ -78,8 +84,8 @@ TRANSPORTS: Mapping[str, Transport] = {
 SWITCHED = ("posix", "sysv", "cma", "tcp", "rc_mlx5")
 
 #: Transports that tests use only where a site names them. Every adapter that opens rc_mlx5 opens
-#: these too, and nobody uses them there.
-DECLARED = ("rc_verbs", "ud_verbs")
+#: these too, and few use them there. The others of :data:`TRANSPORTS` are known to the proof only.
+DECLARED = ("rc_verbs", "ud_verbs", "dc_mlx5")
 TESTED = (*SWITCHED, *DECLARED)
 
 
@@ -136,8 +142,8 @@ def environment(
         variables["UCX_NET_DEVICES"] = device
     if chosen.gid and gid_index is not None:
         variables[GID_INDEX] = str(gid_index)
-    if version < (1, 21) and chosen.large == "cma":
-        variables["UCX_LOG_LEVEL"] = "debug"  # only this level reports the first use of cma
+    if version < (1, 21) and chosen.large in ucx_log.COPIERS:
+        variables["UCX_LOG_LEVEL"] = "debug"  # only this level reports their first use
     return {**variables, **tables(version)}
 
 
@@ -198,6 +204,7 @@ def prove(
     problems = [
         *common_problems(log, chosen.tls, ucx_version, processes),
         *_unreachable(log),
+        *bridges(log),
         *_wrong_lanes(log, carried, chosen),
         *_missing_lane(carried, sizes, chosen),
     ]
@@ -212,6 +219,21 @@ def devices_to_peers(log: UcxLog) -> dict[ucx_log.Process, set[str]]:
         devices = {lane.split("/")[1] for lane in config.lanes if "/" in lane}
         found.setdefault(config.process, set()).update(devices)
     return found
+
+
+#: A device of tcp behind which there is no other node.
+_BRIDGE = re.compile(r"(docker|virbr|podman|lxcbr|cni)\d+|br-[0-9a-f]{12}")
+
+
+def bridges(log: UcxLog) -> list[str]:
+    """Lanes to a peer over a bridge for containers: UCX takes any device that is up."""
+    devices = {name for found in devices_to_peers(log).values() for name in found}
+    return [
+        f"UCX has a lane over {name} to the peer, a bridge inside the node: UCX_NET_DEVICES (extra "
+        "network_device) names the device"
+        for name in sorted(devices)
+        if _BRIDGE.fullmatch(name)
+    ]
 
 
 def rails(log: UcxLog, devices: Sequence[str]) -> list[str]:
@@ -243,6 +265,7 @@ def with_path(parsed: Parsed, text: str) -> Parsed:
     log = ucx_log.parse(text)
     known = "\n".join(parsed.problems)
     errors = tuple(f"UCX ERROR: {error}" for error in log.errors if error not in known)
+    errors += tuple(bridges(log))
     if not log.processes:
         return replace(parsed, problems=parsed.problems + errors)
     one_size = POINT_TO_POINT.match(parsed.program) is not None

@@ -1,0 +1,296 @@
+"""Outputs that somebody sent: ``assay judge``, and the table of ``assay parse``.
+
+Nobody witnessed their launch. Only a log of UCX or NCCL in the output shows the path of the bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay import files, judge
+from assay.exits import Exit
+from assay.judge import Recorded, References, ReferencesError, Verdict, curves, peaks
+from assay.judge.plausible import MOST_OF_PEAK
+from assay.parse import Parsed, ParseError, registry, ucx_log
+from assay.prove import transports
+from assay.quantities import number
+from assay.workloads.osu import SIZES
+
+#: The share of the rate of a link that the best rate of an output reaches. A link with half of its
+#: lanes, or a fall back to another path, stays below.
+LEAST_OF_LINK = 0.7
+
+#: Smallest message that can show it [B]: one of many in flight, one alone, one of NCCL.
+_LONG = {"bw": 1 << 16, "": curves.LONG, "nccl": 1 << 26}
+
+#: Programs of two ranks, of one side, and those whose bandwidth counts both directions.
+_TWO_RANKS = re.compile(r"IMB-\S+ (PingPong|PingPing|Uniband|Biband)\b.*|ib_.*|NPmpi|ucx_perf.*")
+_ONE_SIDE = re.compile(r"osu_(put|get|acc|get_acc|fop|cas)_.*|fi_rma_bw")
+_BOTH_WAYS = re.compile(r"osu_(put_)?bibw|IMB-\S+ Biband")
+
+#: Kind of link -> the lanes of UCX and the ways of NCCL that use it.
+_LINKS = {
+    "infiniband": re.compile(r"(rc|dc|ud|gga)(_\w+)?(/.*)?|NET/IB.*"),
+    "nvlink": re.compile(r"cuda_ipc(/.*)?|(P2P|NVLS)(/.*)?"),
+}
+
+_WITNESS = (
+    "no launch was witnessed: nodes, binding, other work and the exit code are unknown, a text can "
+    "be changed, and one output shows no spread"
+)
+_LOGGED = (
+    "which path the bytes took: send an output with UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or of "
+    "NCCL with NCCL_DEBUG=INFO"
+)
+_MACHINE = "what the machine should deliver: name --hardware link=NAME, or a --site"
+
+
+def read(name: str, last_size: int | None = None) -> Parsed:
+    """An output, with its path as far as a log in it shows it; ``-`` is the standard input.
+
+    :raises OSError: the file cannot be read.
+    :raises ParseError: no parser reads it.
+    """
+    raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    # Open MPI 5 puts NUL bytes into an output.
+    text = raw.decode("utf-8", errors="replace").replace("\0", "")
+    try:
+        parsed = registry.parse(text, last_size=last_size)
+    except ParseError as error:
+        log = ucx_log.parse(text)
+        if error.why != "unknown program" or not log.processes:
+            raise
+        version = next((version for version, _ in log.versions.values()), None)
+        why = "a log of UCX without the output of a program"
+        parsed = Parsed("ucx-log", "ucx", version, False, (), {}, (why,))
+    return transports.with_path(parsed, text)
+
+
+def why_unread(error: Exception) -> str:
+    """Why an output was not read, in one line."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def ways_of(parsed: Parsed) -> list[str]:
+    """The lanes of UCX, or the ways of NCCL, that a log in the output shows."""
+    said = parsed.facts.get("path") or {}
+    pairs = said.get("pairs", {}).values()
+    return sorted(said.get("lanes") or {way for ways in pairs for way in ways})
+
+
+def table(names: Sequence[str], last_size: int | None) -> bool:
+    """Print a line for each output, of a folder for all in it; whether all are sound."""
+    rows, ends = [("file", "program", "version", "whole", "path", "first problem")], Counter[str]()
+    for name in (str(file) for place in names for file in _in(Path(place))):
+        try:
+            parsed = read(name, last_size)
+        except (OSError, ParseError) as error:
+            rows.append((name, "-", "-", "not read", "-", why_unread(error)))
+            ends["not read"] += 1
+            continue
+        as_other = parsed.facts.get("read_as")
+        version = f"{parsed.version or '-'}{f' (read as {as_other})' if as_other else ''}"
+        path, problem = ", ".join(ways_of(parsed)) or "not shown", (*parsed.problems, "")[0]
+        whole = "yes" if parsed.complete else "no"
+        rows.append((name, parsed.program, version, whole, path, problem))
+        ends["sound" if parsed.sound else "with problems" if parsed.complete else "not whole"] += 1
+    widths = [min(max(map(len, column)), 60) for column in zip(*rows)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    print(f"{len(rows) - 1} outputs: {', '.join(f'{n} {end}' for end, n in sorted(ends.items()))}")
+    return ends["sound"] == len(rows) - 1 > 0
+
+
+def _in(place: Path) -> list[Path]:
+    return sorted(filter(Path.is_file, place.rglob("*"))) if place.is_dir() else [place]
+
+
+def command(args: argparse.Namespace) -> int:
+    """Print the verdict on one output with its reasons, and draw it."""
+    site = args.folder / (args.site or "any")
+    try:
+        hardware = _pairs(args.hardware, "--hardware link=infiniband-hdr")
+        if args.site and not (site / "references.yaml").exists():
+            known = [path.parent.name for path in args.folder.glob("*/references.yaml")]
+            raise ReferencesError(f"{site}: no such site; {files.nearest(args.site, known)}")
+        peaks.check(site, hardware)
+        link = peaks.peak(site, hardware, "link", "bandwidth")
+        judged = _Judged(read(args.file, args.last_size), hardware.get("link", ""), link)
+        if args.site:
+            case = _pairs(args.case, "--case partition=NAME")
+            judged.by(References.load(site / "references.yaml"), case)
+        drawn = judged.draw(args.plot, Path(args.file))
+    except (OSError, ParseError, ReferencesError) as error:
+        named = "" if isinstance(error, ReferencesError) else f"{args.file}: "
+        print(f"assay judge: {named}{why_unread(error)}", file=sys.stderr)
+        return Exit.UNKNOWN
+    verdict, parsed = judged.verdict, judged.parsed
+    print(
+        f"{verdict.value}: {args.file}, {parsed.program} {parsed.version or 'of unknown version'}"
+    )
+    for its, why in judged.reasons:
+        print(f"  {its.value}: {why}")
+    for unknown, there in ((_WITNESS, False), (_LOGGED, judged.ways), (_MACHINE, judged.compared)):
+        if not there:
+            print(f"  not known: {unknown}")
+    print(f"plot: {drawn}" if drawn else "no plot: it has no values by message size")
+    return Exit[verdict.name]
+
+
+def _pairs(words: Sequence[str], like: str) -> dict[str, str]:
+    if wrong := [word for word in words if not re.fullmatch(r"\w+=.+", word)]:
+        raise ReferencesError(f"{wrong[0]!r}: write it like {like}")
+    return dict(word.split("=", 1) for word in words)
+
+
+class _Judged:
+    """What is said of one output: each reason with its verdict."""
+
+    def __init__(self, parsed: Parsed, name: str, link: float | None) -> None:
+        self.parsed, self.name, self.link = parsed, name, link
+        self.ways, self.nccl = ways_of(parsed), parsed.family == "nccl-tests"
+        #: Whether a value was compared with what the machine should deliver.
+        self.compared = False
+        self.reasons = [(Verdict.FAIL, problem) for problem in parsed.problems]
+        if not parsed.complete:
+            self.reasons.append((Verdict.FAIL, "the output is not whole"))
+        fall_backs = (parsed.facts.get("path") or {}).get("fall_backs", ())
+        self.reasons += [(Verdict.INCONCLUSIVE, f"NCCL: {said}") for said in fall_backs[:4]]
+        self.pattern, self.tables = _pattern(parsed), _tables(parsed)
+        for of, rows in self.tables.items():
+            if self.pattern and (column := curves.column(rows)):
+                most = link if column == "latency" else None
+                said = judge.judge_ratios([curves.ratios(rows, self.pattern, peak=most)])
+                if said.verdict is not Verdict.PASS:
+                    self.reasons.append((said.verdict, f"{of} {said.why}".strip()))
+        if link is not None:
+            self._way()
+            self._rate(link)
+
+    @property
+    def verdict(self) -> Verdict:
+        """PASS only if a value was compared, and a log shows the path."""
+        found = judge.worst(verdict for verdict, _ in self.reasons)
+        if found in judge.RED or not self.compared:
+            return found if found in judge.RED else Verdict.RECORDED
+        return Verdict.PASS if self.ways else Verdict.INCONCLUSIVE
+
+    def _way(self) -> None:
+        """Whether the log shows another path than the named link."""
+        kind = next((kind for kind in _LINKS if self.name.startswith(kind)), "")
+        astray = [way for way in self.ways if kind and not _LINKS[kind].fullmatch(way)]
+        if self.nccl and kind == "infiniband" and astray != self.ways:
+            # Between GPUs of one node NCCL takes other ways.
+            astray = [way for way in astray if way.startswith("NET/")]
+        if astray:
+            said = f"the bytes took {', '.join(astray)}, which is not {self.name}"
+            self.reasons.append((Verdict.FAIL, said))
+
+    def _rate(self, link: float) -> None:
+        """Whether the best rate reaches that of the link in one direction [MB/s]."""
+        program, facts, units = self.parsed.program, self.parsed.facts, self.parsed.units
+        columns = [name for name in units if name.startswith("bus_bandwidth")]
+        if self.pattern and not self.pattern.startswith("collective") and "bandwidth" in units:
+            columns = ["bandwidth"]
+        long = _LONG["nccl" if self.nccl else "bw" if "bw" in program else ""]
+        long_rows = [row for row in self.parsed.rows if int(row.get("size", 0)) >= long]
+        rates = [float(row[name]) for row in long_rows for name in columns]
+        if not rates:
+            return
+        both = _BOTH_WAYS.match(program) or facts.get("bidirectional")
+        both = both or "bidirectional" in facts.get("modes", ())
+        best = max(rates) * (1e3 if self.nccl else 0.5 if both else 1)
+        self.compared, share = True, best / link
+        verdict = Verdict.FAIL if share < LEAST_OF_LINK else Verdict.PASS
+        wanted = f"at least {LEAST_OF_LINK:.0%} is expected"
+        if share > MOST_OF_PEAK:
+            verdict, wanted = Verdict.INCONCLUSIVE, "is it another link, or are they several?"
+        said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"
+        self.reasons.append((verdict, f"{said}; {wanted}"))
+
+    def by(self, references: References, case: Mapping[str, str]) -> None:
+        """Compares its values with the references of a site.
+
+        :raises ReferencesError: none fits, or one cannot be used.
+        """
+        case = {"benchmark": self.parsed.program.removeprefix("osu_"), **case}
+        values, before = _metrics(self.parsed), len(self.reasons)
+        for metric, (value, unit) in values.items():
+            expected = references.find(case, metric, unit, self.link)
+            if not isinstance(expected, Recorded):
+                said = judge.judge([value], expected)
+                self.reasons.append((said.verdict, f"{metric}: {said.why} ({expected.source})"))
+        if len(self.reasons) == before:
+            fit = "; ".join(references.having(values)) or "no values of this program"
+            why = f"no reference fits the --case of this {self.parsed.program}; the site has"
+            raise ReferencesError(f"{references.path}: {why} {fit}")
+        self.compared = True
+
+    def draw(self, output: Path | None, name: Path) -> Path | None:
+        """Draws the values over the message size; None if it has none.
+
+        :raises ReferencesError: the file cannot be written.
+        """
+        from assay.show import figure, plots  # noqa: PLC0415 - matplotlib takes a second
+
+        lines, column, units = [], "", self.parsed.units
+        for of, rows in self.tables.items():
+            buses = [name for name in rows[0] if name.startswith("bus_bandwidth")]
+            column = (*buses, curves.column(rows) or "size")[0]
+            points = (figure.positive(row, ("size", column)) for row in rows)
+            line = tuple(sorted((at[0], at[1]) for at in points if at))
+            if len(line) > 1:
+                lines.append(plots.Line(of or self.parsed.program, line))
+        if not lines:
+            return None
+        if self.link is not None and units[column] in ("MB/s", "GB/s"):
+            ends = [x for line in lines for x, _ in line.points]
+            rate = self.link / (1e3 if self.nccl else 1)
+            lines.append(plots.Line(self.name, ((min(ends), rate), (max(ends), rate))))
+        words, title = column.replace("_", " "), f"{self.verdict.value}: {name.name}"
+        drawing = plots.Lines(words, units[column], "size", tuple(lines), plots.SIZES, base=10)
+        made = figure.of_lines(words, f"{title}, {self.parsed.program}", drawing, ())
+        results = Path(os.environ.get("ASSAY_RESULTS") or "results")
+        output = output or (results if results.is_dir() else Path()) / f"{name.stem}.svg"
+        picture = plots.png(made.canvas) if output.suffix == ".png" else made.document
+        files.write(output, picture, ReferencesError, "; name another place with --plot FILE")
+        return output
+
+
+def _pattern(parsed: Parsed) -> str:
+    """The pattern of ``judge/curves.yaml``; empty if the output has no such curve."""
+    program = parsed.program
+    if parsed.facts.get("accelerator"):
+        return "gpu"
+    if _ONE_SIDE.fullmatch(program):
+        return "one-sided"
+    if transports.POINT_TO_POINT.match(program) or _TWO_RANKS.fullmatch(program):
+        return "point-to-point"
+    return "collective over a network" if parsed.family in ("osu", "osu-py", "imb") else ""
+
+
+def _tables(parsed: Parsed) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows with a message size, of each program and number of ranks in the output."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    several = {at for at in ("test", "ranks") if len({row.get(at) for row in parsed.rows}) > 1}
+    for row in parsed.rows if "size" in parsed.units else ():
+        found.setdefault(" ".join(f"{at} {row[at]}" for at in sorted(several)), []).append(row)
+    return found
+
+
+def _metrics(parsed: Parsed) -> dict[str, tuple[float, str]]:
+    """Value and unit of each metric, by the names that the tests of the suite give them."""
+    found = {}
+    for row in parsed.rows:
+        at = SIZES.get(int(row.get("size", 0)), "")
+        if at or len(parsed.rows) == 1:
+            for column, unit in parsed.units.items():
+                found[f"{column}_{at}" if at else column] = float(row[column]), unit
+    return found

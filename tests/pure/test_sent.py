@@ -1,0 +1,166 @@
+"""``assay judge``: the verdict on an output that somebody sent, and what it cannot know."""
+
+import json
+
+import pytest
+from real_outputs import DATA
+
+from assay import cli, files
+
+LINK = ("--hardware", "link=infiniband-edr")
+ONE_OF_UCX = "[1.0] [n1:7:0]  ucp_worker.c:1905 UCX  INFO  {name} {kind}-node cfg#1 tag({lanes})\n"
+
+
+def osu_bw(rate, last=22):
+    """An output of osu_bw: half of `rate` [MB/s] at 4 KiB, and so on, up to `rate`."""
+    sizes = [1 << n for n in range(last + 1)]
+    rows = "".join(f"{size:<10}{rate * size / (size + 4096):>20.2f}\n" for size in sizes)
+    return f"# OSU MPI Bandwidth Test v7.2\n# Size      Bandwidth (MB/s)\n{rows}"
+
+
+def log(*lanes):
+    return ONE_OF_UCX.format(name="ucp_context_0", kind="inter", lanes=" ".join(lanes))
+
+
+@pytest.fixture
+def judged(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASSAY_RESULTS", raising=False)
+
+    def judge(text, *options):
+        (tmp_path / "sent.txt").write_text(text)
+        code = cli.main(["judge", "sent.txt", *options])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return judge
+
+
+def test_a_good_rate_over_a_proven_path_passes(judged, tmp_path):
+    code, out, _ = judged(log("rc_mlx5/mlx5_0:1") + osu_bw(12000), *LINK)
+    assert (code, out.split(":")[0]) == (0, "PASS")
+    assert "96% of infiniband-edr" in out
+    assert "not known: no launch was witnessed" in out
+    assert "not known: which path" not in out
+    assert (tmp_path / "sent.svg").read_text().startswith("<?xml")
+
+
+def test_a_path_that_nobody_saw_never_passes(judged):
+    code, out, _ = judged(osu_bw(12000), *LINK)
+    assert (code, out.split(":")[0]) == (1, "INCONCLUSIVE")
+    assert "not known: which path the bytes took" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (osu_bw(1800), "it reached 1798 MB/s in one direction, 14% of infiniband-edr"),
+        (log("tcp/eth0") + osu_bw(12000), "the bytes took tcp/eth0, which is not infiniband-edr"),
+        (osu_bw(12000, last=10), "the output is not whole"),
+        ("[1.0] [n1:7:0] ib_mlx5_log.c:177 UCX  ERROR Local protection on mlx5_0:1/IB\n"
+         + osu_bw(12000), "line 1: UCX ERROR: Local protection on mlx5_0:1/IB"),
+    ],
+)  # fmt: skip
+def test_what_fails(judged, text, why):
+    code, out, _ = judged(text, *LINK)
+    assert (code, out.split(":")[0]) == (1, "FAIL")
+    assert f"  FAIL: {why}" in out
+
+
+def test_a_rate_above_that_of_the_link_is_not_believed(judged):
+    code, out, _ = judged(log("rc_mlx5/mlx5_0:1") + osu_bw(24000), *LINK)
+    assert (code, out.split(":")[0]) == (1, "INCONCLUSIVE")
+    assert "192% of infiniband-edr; is it another link, or are they several?" in out
+
+
+def test_both_directions_count_as_one_link(judged):
+    both = osu_bw(24000).replace("MPI Bandwidth", "MPI Bi-Directional Bandwidth")
+    assert "96% of infiniband-edr" in judged(both, *LINK)[1]
+
+
+def test_a_dent_in_the_curve_is_named(judged):
+    rows = osu_bw(12000).splitlines()
+    at = next(n for n, row in enumerate(rows) if row.startswith("131072 "))
+    rows[at] = f"{131072:<10}{100:>20.2f}"
+    code, out, _ = judged("\n".join(rows) + "\n")
+    assert (code, out.split(":")[0]) == (1, "INCONCLUSIVE")
+    assert "implausible: a message of 131072 B" in out
+
+
+def test_messages_too_short_for_the_rate_of_a_link(judged):
+    code, out, _ = judged(osu_bw(12000, last=10), *LINK, "--last-size", "1024")
+    assert (code, out.split(":")[0]) == (0, "RECORDED")
+    assert "% of" not in out
+
+
+def test_nothing_to_compare_with_is_recorded(judged):
+    code, out, _ = judged(osu_bw(12000))
+    assert (code, out.split(":")[0]) == (0, "RECORDED")
+    assert "not known: what the machine should deliver" in out
+
+
+@pytest.fixture
+def site(tmp_path):
+    folder = tmp_path / "sites" / "mine"
+    folder.mkdir(parents=True)
+    bounds = {"value": 12000, "unit": "MB/s", "lower": -0.1, "upper": 0.5}
+    entry = {
+        "for": {"partition": "ib", "test": "Osu", "benchmark": "bw"},
+        "metrics": {"bandwidth_1MiB": bounds},
+        "source": "text of the validation",
+    }
+    others = {"for": {"partition": "*"}, "why": "not judged here"}
+    document = {"references": [entry], "recorded": [others]}
+    (folder / "references.yaml").write_text(json.dumps(document))
+    return "--site", "mine", "--folder", str(folder.parent)
+
+
+CASE = ("--case", "partition=ib", "--case", "test=Osu")
+
+
+@pytest.mark.parametrize(("rate", "word"), [(12000, "PASS"), (9000, "FAIL")])
+def test_the_references_of_a_site(judged, site, rate, word):
+    _, out, _ = judged(log("rc_mlx5/mlx5_0:1") + osu_bw(rate), *site, *CASE)
+    assert out.startswith(word)
+    assert f"{word}: bandwidth_1MiB" in out
+    assert "(text of the validation)" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--hardware", "link=infiniband-erd"), "did you mean 'infiniband-edr'?"),
+        (("--hardware", "lnk=infiniband-edr"), "no role 'lnk'; did you mean 'link'?"),
+        (("--hardware", "infiniband-edr"), "write it like --hardware link=infiniband-hdr"),
+        (("--site", "ibisko"), "no such site; did you mean 'ibisco'?"),
+        (("--plot", "no/such/folder.svg"), "name another place with --plot FILE"),
+    ],
+)
+def test_a_wrong_word_is_one_clear_line(judged, options, said):
+    code, out, err = judged(osu_bw(12000), *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("assay judge: ")
+    assert said in err
+
+
+def test_a_case_that_no_reference_fits_names_those_that_the_site_has(judged, site):
+    code, _, err = judged(osu_bw(12000), *site)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "the site has {partition: ib, test: Osu, benchmark: bw}" in err
+
+
+def test_what_is_no_output(judged):
+    assert judged("hello\n")[::2] == (2, "assay judge: sent.txt: unknown program\n")
+
+
+def test_every_recorded_output_gets_a_verdict(judged):
+    """Of any program, with or without a curve."""
+    for folder in ("hpl", "imb", "ior", "nccl-tests", "netpipe", "ib-perftest"):
+        for file in sorted((DATA / folder).glob("*.txt"))[:3]:
+            code, out, err = judged(file.read_text(errors="replace"), *LINK)
+            assert code in (0, 1) or "assay judge: sent.txt: " in err
+            assert out.count("not known: no launch") == (code < 2)
+
+
+def test_it_needs_no_checkout_around():
+    assert (files.SUITE / "site-config" / "hardware.yaml").exists()

@@ -16,7 +16,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.catalogue import PROGRAMS
-from assay.locks.lockfile import package
+from assay.locks import package
 from assay.sites import foreign, written
 
 #: The files that are written, all beside FILE.

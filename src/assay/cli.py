@@ -153,10 +153,7 @@ def _of_runs(commands: Commands) -> None:
         "all have evidence and none failed or stayed undecided, else 1; 2 when there is nothing to "
         "report on or nowhere to write to.",
     )  # fmt: skip
-    source = report.add_mutually_exclusive_group()
-    _session(source)
-    jobs = "what the jobs of a pipeline left, with the promise of what they were to run"
-    _option(source, "--pipeline", "DIR", jobs)
+    _session(report)
     page = "the page (default: report.html in $ASSAY_RESULTS, which is results/ if unset, or here "
     _option(report, "--output", "FILE", page + "if there is no such directory)")
     drawn = "also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured"

@@ -28,16 +28,6 @@ from assay import sites
 site_configuration = sites.beside({theirs}, "assay.yaml")
 """
 
-_WORDS = """\
-# What Assay needs to know of {name}, beside {theirs}. Written from that alone. A line
-# with #? is what it cannot say. Correct the line and put it in place of the one above, or leave it.
-system: {name}
-places:
-{places}
-stacks:
-{stacks}
-"""
-
 #: Names in modules that bring an MPI: libraries, and toolchains that contain one. Those of the
 #: first group are not of Open MPI.
 MPI = re.compile(
@@ -88,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
     }
     if not (folder / REFERENCES).exists():
         why = f"nothing was measured yet; type assay calibrate -C {SETTINGS}"
-        about = "# How this site is judged: docs/adding-a-site.md explains the file."
-        texts[REFERENCES] = written.REFERENCES.format(about=about, ratios="", why=why)
+        about = "How this site is judged: docs/adding-a-site.md explains the file."
+        texts[REFERENCES] = written.template("references.jinja", about=about, ratios=False, why=why)
     for name, text in texts.items():
         if args.dry_run:
             print(f"# --- {folder / name}\n{text}")
@@ -116,11 +106,12 @@ def words(system: Mapping[str, Any], environments: Iterable[Mapping[str, Any]], 
     bases = [p for p in partitions if p["scheduler"] != "local"] or partitions
     used = dict.fromkeys(name for base in bases for name in base["environs"])
     defined = {each["name"]: each for each in environments}
-    return _WORDS.format(
+    return written.template(
+        "assay.jinja",
         name=system["name"],
         theirs=theirs,
-        places="\n".join(line for base in bases for line in _places(base)),
-        stacks="\n".join(line for name in used for line in _stack(name, defined.get(name, {}))),
+        places=[line for base in bases for line in _places(base)],
+        stacks=[line for name in used for line in _stack(name, defined.get(name, {}))],
     )
 
 

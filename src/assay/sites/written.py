@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import msgspec
 import yaml
 
+from assay import files
 from assay.judge import Hardware
 from assay.sites.describe import Gap
 
@@ -59,14 +59,7 @@ class Draft:
 
 def template(file: str, /, **values: Any) -> str:
     """The text of a template beside this file."""
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - the texts are no HTML
-    )
+    made = files.templates(Path(__file__).parent)
     fill = partial(textwrap.fill, width=WIDTH)
     made.filters.update(comment=_comment, fill=fill, python=_python, repr=repr)
     return made.get_template(file).render(values)

@@ -22,24 +22,14 @@ VARIANT = "WR11C2R4"
 
 
 def hpl(orders: Sequence[int], blocks: Sequence[int], grid: Grid, device: int = 6) -> str:
-    """``HPL.dat`` for every order N and block NB on one process grid.
+    """``HPL.dat`` for every order N and block NB on one process grid, or ``hpccinf.txt``.
 
-    :param device: where HPL writes: 6 is standard output, 8 the file named on line 3.
+    :param device: where HPL writes: 6 is standard output, 8 the file named on line 3. The latter is
+        for HPCC, whose PTRANS gets no sizes beyond those of HPL.
     """
     template = files.templates(Path(__file__).parent).get_template("hpl.jinja")
     return template.render(
         orders=orders, blocks=blocks, grid=grid, device=device, threshold=THRESHOLD
-    )
-
-
-def hpcc(orders: Sequence[int], blocks: Sequence[int], grid: Grid) -> str:
-    """``hpccinf.txt``: like ``HPL.dat``, and PTRANS gets no sizes beyond those of HPL."""
-    return hpl(orders, blocks, grid, device=8) + (
-        "# the rest is for PTRANS\n"
-        "0                        number of additional problem sizes\n"
-        "0                        values of N\n"
-        "0                        number of additional block sizes\n"
-        "0                        values of NB\n"
     )
 
 

@@ -22,8 +22,8 @@ for argument in "$@"; do
 done
 spack_find
 
-if [ -x .venv/bin/assay ] && .venv/bin/assay lock --help >/dev/null 2>&1; then
-    .venv/bin/assay lock check --site "$SITE" || die "the lock does not hold; see above"
+if [ -x .venv/bin/python ] && .venv/bin/python ci/spack-check.py --help >/dev/null 2>&1; then
+    .venv/bin/python ci/spack-check.py --site "$SITE" || die "the lock does not hold; see above"
 fi
 fake=
 [[ " $* " != *" --fake "* ]] || fake=yes # nothing is built, so nothing is needed

@@ -116,10 +116,10 @@ def solve(site):
 
 def digests():
     """The module that says what a file means. Spack's Python lacks what the others need."""
-    sys.path.insert(0, str(ROOT / "src"))
-    from assay.locks import digest
+    sys.path.insert(0, str(ROOT / "ci"))
+    import spack_digest
 
-    return digest
+    return spack_digest
 
 
 def read_yaml(path):

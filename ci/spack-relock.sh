@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 spack_site
 spack_find
-[ -x .venv/bin/assay ] || die ".venv/bin/assay checks the new lock, and is not there: make venv"
+[ -x .venv/bin/python ] || die ".venv/bin/python checks the new lock, and is not there: make venv"
 old=$(mktemp -d)
 files=(spack.lock spack.lock.seal.yaml)
 for file in "${files[@]}"; do
@@ -34,7 +34,7 @@ if ! the_spack python ci/spack-lock.py solve "$SITE" >"$log" 2>&1; then
 fi
 say "before (-) and after (+):"
 grep '^[-+] ' "$log" || echo "  the same versions and variants"
-.venv/bin/assay lock check --site "$SITE" || {
+.venv/bin/python ci/spack-check.py --site "$SITE" || {
     cp "$SITE_ENV/spack.lock" "$ASSAY_SPACK_HOME/relock-$SITE.lock"
     die "Spack's lock has faults ($ASSAY_SPACK_HOME/relock-$SITE.lock); the lock is as it was"
 }

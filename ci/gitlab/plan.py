@@ -26,9 +26,13 @@ import yaml
 
 from assay.prove.plan import Call
 from assay.sites import listing
-from assay.store import pipeline, promise, session
+from assay.store import promise, session
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci/gitlab"))
+
+import gather  # noqa: E402
+
 REFRAME = ROOT / ".venv/bin/reframe"
 
 LISTED = re.compile(r"^ *[-^] ?(?P<name>.+?) /(?P<hash>[0-9a-f]+) @(?P<where>\S+)$")
@@ -259,7 +263,7 @@ def plan(options):
         promised.append({"title": name, "folder": folder(group), "cases": their})
     options.run.mkdir(parents=True)
     promise = {
-        "schema": pipeline.SCHEMA,
+        "schema": gather.SCHEMA,
         "node_hours": profile.node_hours,
         "minutes": profile.minutes,
         # What `case.sh` makes each session state, and what none that is older can state.
@@ -271,7 +275,7 @@ def plan(options):
         "site": compared(ROOT / config, narrowed, chosen, profile.mode),
         "jobs": promised,
     }
-    (options.run / pipeline.FILE).write_text(json.dumps(promise, indent=1) + "\n")
+    (options.run / gather.FILE).write_text(json.dumps(promise, indent=1) + "\n")
     text = yaml.safe_dump(child(planned, options), sort_keys=False, width=1000)
     options.child.write_text(text)
     print(f"plan: {len(chosen)} cases in {len(planned)} jobs: {options.child}, {options.run}")

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 [ $# = 1 ] || [ $# = 2 ] || die "one folder, below the checkout, and the tags of the runners"
 spack_site
 [ -f "$SITE_ENV/spack.lock" ] || die "$SITE_ENV/spack.lock does not exist: make lock SITE=$SITE"
-.venv/bin/assay lock check --site "$SITE" || die "the lock does not hold; see above"
+.venv/bin/python ci/spack-check.py --site "$SITE" || die "the lock does not hold; see above"
 [ -n "${ASSAY_SPACK_BUILDCACHE:-}" ] && [ -z "${ASSAY_SPACK_KIT:-}" ] ||
     die "ASSAY_SPACK_BUILDCACHE says where the jobs put what they build, and takes no kit beside it"
 spack_find

@@ -10,8 +10,7 @@ rm -rf "$kept"
 mkdir -p results
 cp -r "$run" "$kept"
 code=0
-.venv/bin/assay report --pipeline "$kept" --output "$kept/report.html" \
-    --junit "$kept/junit.xml" --metrics "$kept/metrics.prom" || code=$?
+.venv/bin/python ci/gitlab/gather.py "$kept" "$kept/report.html" || code=$?
 if ! ci/gitlab/fits.sh artefact "$kept"; then
     # GitLab would refuse all of it. Report, promise, run reports and records are the smaller part.
     find "$kept/jobs" -type f ! -name 'run-report-*.json' ! -name 'assay.json' \

@@ -49,7 +49,7 @@ class HpccBase(LinpackCheck):
         return ranks_on(cores)
 
     def input_text(self, orders, grid):
-        return hpl_input.hpcc(orders, [self.block], grid)
+        return hpl_input.hpl(orders, [self.block], grid, device=8)
 
     def read(self):
         return hpcc.parse(Path("hpccoutf.txt").read_text(errors="replace"))

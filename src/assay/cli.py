@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for about in (
         *(_of_outputs, _of_sites, _of_runs, _of_bundles),
-        *(_of_references, _of_locks, _of_history),
+        *(_of_references, _of_history),
     ):
         about(commands)
     given = sys.argv[1:] if argv is None else argv
@@ -179,10 +179,7 @@ def _of_runs(commands: Commands) -> None:
         "Write one self-contained HTML page from ReFrame's run report and the evidence records of "
         "its test cases, and print what the run came to. The exit code is that of its verdict.",
     )  # fmt: skip
-    source = report.add_mutually_exclusive_group()
-    _session(source)
-    jobs = "what the jobs of a pipeline left, with the promise of what they were to run"
-    _option(source, "--pipeline", "DIR", jobs)
+    _session(report)
     page = "the page (default: report.html in $ASSAY_RESULTS, which is results/ if unset, or here "
     _option(report, "--output", "FILE", page + "if there is no such directory)")
     drawn = "also write each figure as SVG, PNG and CSV, and missing.csv: what was not measured"
@@ -266,17 +263,6 @@ def _of_references(commands: Commands) -> None:
     _folder(parser)
     more = "after --: further arguments of reframe"
     _option(parser, "arguments", "ARG", more, nargs="*", type=str)
-
-
-def _of_locks(commands: Commands) -> None:
-    check = _add(
-        _group(commands, "lock", "check the locks of the Spack stacks"),
-        "check", "assay.locks.command:run", "compare the locks with what they were solved from",
-        "Recompute each hash of spack.lock, compare all files with the seal that Spack wrote when "
-        "it solved, and print one line for each fault. Needs no Spack.",
-    )  # fmt: skip
-    _option(check, "--site", "SITE", "default: each site that has a stack", type=str)
-    _option(check, "--root", "DIR", "the repository (default: .)", default=Path())
 
 
 def _of_history(commands: Commands) -> None:

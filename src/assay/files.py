@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import os
 import re
 import tempfile
 from collections.abc import Collection, Hashable, Iterator
 from pathlib import Path
 from types import UnionType
-from typing import IO, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
+from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 import yaml
+
+if TYPE_CHECKING:
+    import jinja2
 
 T = TypeVar("T")
 
@@ -278,6 +282,24 @@ def write(
         if refusal is None:
             raise
         raise refusal(f"{path}: cannot be written ({error.strerror}){mend}") from None
+
+
+@functools.cache
+def templates(folder: Path, html: bool = False) -> jinja2.Environment:
+    """The templates of a folder, such as those of a module beside it.
+
+    :param html: they are of pages, in which texts are escaped.
+    """
+    import jinja2  # noqa: PLC0415 - few commands write texts
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=html,  # noqa: S701 - other texts are no HTML
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=not html,
+    )
 
 
 @contextlib.contextmanager

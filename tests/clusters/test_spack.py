@@ -17,12 +17,11 @@ import pytest
 import yaml
 
 from assay import files
-from assay.locks.digest import MAKE
-from assay.locks.lockfile import Lock, LockError
-from assay.locks.seal import Seal
+from assay.locks import Lock, LockError, Seal
 from assay.sites import stacks
 
 ROOT = Path(__file__).resolve().parents[2]
+MAKE = "site-config/common/spack-make"
 NEEDS = ("SPACK_ROOT", "ASSAY_SPACK_PACKAGES", "SPACK_PYTHON")
 ABSENT = [name for name in NEEDS if name not in os.environ]
 

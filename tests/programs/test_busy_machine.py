@@ -63,7 +63,7 @@ def test_launches_beside_other_work_are_no_failure(bench, foreign):
 ALONE = """
 from assay.prove import busy
 
-busy._PROCESSES = busy._PROCESSES.replace("ours = (", "ours = 0 * (")
+busy.PROGRAM = busy.PROGRAM.replace("ours = (", "ours = 0 * (")
 """
 
 

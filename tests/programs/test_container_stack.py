@@ -113,13 +113,13 @@ def test_a_wrapper_passes_on_arguments_directory_environment_and_exit_code(site,
 def test_a_wrapper_passes_on_the_driver_of_each_vendor_of_gpus(
     site, image, tmp_path, monkeypatch, there
 ):
-    lines = container._GPUS
-    for word, gpu in ACCELERATORS.items():
-        assert gpu.device in lines
-        lines = lines.replace(gpu.device, str(tmp_path / word))
-        if word in there:
-            (tmp_path / word).touch()
-    monkeypatch.setattr(container, "_GPUS", lines)
+    for word in there:
+        (tmp_path / word).touch()
+    here = {
+        word: dataclasses.replace(gpu, device=str(tmp_path / word))
+        for word, gpu in ACCELERATORS.items()
+    }
+    monkeypatch.setattr(container, "ACCELERATORS", here)
     program = folder(container.stack(site, image)) / "hpcc"
     done = shell.run(program)
     passed = "".join(f"<{ACCELERATORS[word].container}>" for word in there)

@@ -105,7 +105,7 @@ def test_nothing_is_loaded_from_another_host(pages: dict[Path, Page], site: Path
 def test_generated_parts_are_there(site: Path) -> None:
     assert not [file.name for file in site.glob("*.html") if "generated:" in file.read_text()]
     commands = (site / "command-line.html").read_text()
-    assert "usage: assay lock" in commands
+    assert "usage: assay history" in commands
     assert "make acceptance" in commands
     assert 'id="assay.run.StrictCheck.measure"' in (site / "api.html").read_text()
     for name, word in (("vocabulary", "cores_per_node"), ("tests", "Tournament"),

@@ -136,7 +136,7 @@ def copied(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=ignored)
     for file in ROOT.glob("spack.*"):
         shutil.copy(file, tmp_path / "copy")
-    program(tmp_path / "copy/.venv/bin", "assay")
+    program(tmp_path / "copy/.venv/bin", "python")
     return tmp_path / "copy"
 
 
@@ -160,7 +160,7 @@ def test_a_failed_solution_leaves_no_lock_of_its_own(
 
 
 def test_a_lock_with_faults_is_not_taken(copied: Path, pinned: dict[str, object]) -> None:
-    program(copied / ".venv/bin", "assay", "echo a fault >&2; exit 1")
+    program(copied / ".venv/bin", "python", "echo a fault >&2; exit 1")
     spack = Path(str(pinned["SPACK_ROOT"]))
     program(spack, "bin/spack", 'echo "{}" >"$4/spack.lock"')
     commit(spack)

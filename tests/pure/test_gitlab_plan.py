@@ -14,10 +14,11 @@ import pytest
 import yaml
 from shell import ROOT, module
 
-from assay.store import pipeline, sanitize
+from assay.store import sanitize
 from assay.store.promise import Site
 
 plan = module("ci/gitlab/plan.py")
+pipeline = plan.gather
 
 #: The list of ReFrame 4.10.4 for the smoke profile of the site local, shortened.
 LISTING = """\
@@ -77,12 +78,12 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
 
 
 #: Makes a plan with these further arguments; returns the child pipeline and the promise.
-Make = Callable[..., tuple[dict[str, Any], pipeline.Promise]]
+Make = Callable[..., tuple[dict[str, Any], Any]]
 
 
 @pytest.fixture
 def made(listed: dict[str, object], tmp_path: Path) -> Make:
-    def make(*arguments: str) -> tuple[dict[str, Any], pipeline.Promise]:
+    def make(*arguments: str) -> tuple[dict[str, Any], Any]:
         run, child = tmp_path / "run", tmp_path / "child.yml"
         options = ["--site", "local", "--run", str(run), "--child", str(child), *arguments]
         plan.plan(plan.parser().parse_args(options))

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from report_results import DATA
+from shell import module
 
-from assay.cli import main
 from assay.judge import Verdict
 from assay.show import summary
-from assay.store import pipeline, session
+from assay.store import session
 from assay.store.session import ReportError
 
+pipeline = module("ci/gitlab/gather.py")
 WHOLE = session.load(DATA / "reports" / "run-report-0.json")
 COUNTS = summary.Counts.of(WHOLE.cases)
 
@@ -53,7 +54,7 @@ class Run:
 
     def said(self, capsys: pytest.CaptureFixture[str], code: int) -> str:
         page = self.folder / "page.html"
-        assert main(["report", "--pipeline", str(self.folder), "--output", str(page)]) == code
+        assert pipeline.main([str(self.folder), str(page)]) == code
         captured = capsys.readouterr()
         return captured.out + captured.err
 
@@ -280,7 +281,7 @@ def test_without_a_promise_there_is_no_verdict(
         (tmp_path / "promise.json").write_text(content)
     with pytest.raises(ReportError, match=cause):
         pipeline.gather(tmp_path)
-    assert main(["report", "--pipeline", str(tmp_path)]) == 2
+    assert pipeline.main([str(tmp_path), str(tmp_path / "page.html")]) == 2
     captured = capsys.readouterr()
     assert len(captured.err.splitlines()) == 1
     assert not captured.out

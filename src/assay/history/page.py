@@ -14,10 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import jinja2
 from markupsafe import Markup
 
-from assay import show
+from assay import files, show
 from assay.history import changes, series
 from assay.history.store import RESULT, Run
 from assay.quantities import number
@@ -160,13 +159,7 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: ser
         for each in steps:
             pictures[each] = Markup(drawn(min(last, max(each.step.at - BEFORE, 0))))  # noqa: S704
     head, *lines = table(found)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = files.templates(Path(__file__).parent, html=True)
     style = Path(show.__file__).with_name("page.css").read_text(encoding="utf-8")
     planned = {change for site in sites.values() for change in site.planned}
     ordered = series.newest_first(pictures)

@@ -10,9 +10,11 @@ or if the problem does not fit the compiled arrays.
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Value
@@ -21,63 +23,29 @@ from assay.parse.tables import Identity, contradictions
 
 VERSIONS = ("3.4",)
 
-# The problems of NPB 3.4.3: sys/setparams.c and IS/is.c of NPB3.4-MPI have the classes. The main
-# file of each program has its count of operations, for example CG/cg.f90.
+#: Program -> class -> size, number of iterations. The size is that of a grid of points, the order
+#: of the matrix of CG, the numbers of EP, or the keys of IS. Beside them are the nonzeros of a row
+#: of CG, as NPB counts them. From NPB 3.4.3: sys/setparams.c and IS/is.c of NPB3.4-MPI.
+_CLASSES: dict[str, dict[str, tuple[tuple[int, ...], int]]] = {}
+_NONZEROS: dict[str, int] = {}
+with Path(__file__).with_name("npb_classes.csv").open(encoding="utf-8") as _file:
+    for _row in csv.DictReader(_file):
+        _size = tuple(map(int, _row["size"].split("x")))
+        _CLASSES.setdefault(_row["program"], {})[_row["class"]] = _size, int(_row["iterations"])
+        if _row["nonzeros"]:
+            _NONZEROS[_row["class"]] = int(_row["nonzeros"])
 
 #: Program on a cube of points -> class -> points in each direction, number of iterations.
 CUBES: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    "bt": {
-        "S": (12, 60), "W": (24, 200), "A": (64, 200), "B": (102, 200), "C": (162, 200),
-        "D": (408, 250), "E": (1020, 250), "F": (2560, 250),
-    },
-    "sp": {
-        "S": (12, 100), "W": (36, 400), "A": (64, 400), "B": (102, 400), "C": (162, 400),
-        "D": (408, 500), "E": (1020, 500), "F": (2560, 500),
-    },
-    "lu": {
-        "S": (12, 50), "W": (33, 300), "A": (64, 250), "B": (102, 250), "C": (162, 250),
-        "D": (408, 300), "E": (1020, 300), "F": (2560, 300),
-    },
-    "mg": {
-        "S": (32, 4), "W": (128, 4), "A": (256, 4), "B": (256, 20), "C": (512, 20),
-        "D": (1024, 50), "E": (2048, 50), "F": (4096, 50),
-    },
-}  # fmt: skip
-
-#: FT: class -> points in each direction, number of iterations.
-_FT = {
-    "S": ((64, 64, 64), 6), "W": ((128, 128, 32), 6), "A": ((256, 256, 128), 6),
-    "B": ((512, 256, 256), 20), "C": ((512, 512, 512), 20), "D": ((2048, 1024, 1024), 25),
-    "E": ((4096, 2048, 2048), 25), "F": ((8192, 4096, 4096), 25),
-}  # fmt: skip
-
-#: CG: class -> order of the matrix, number of iterations, nonzeros of a row as NPB counts them.
-_CG = {
-    "S": (1400, 15, 7), "W": (7000, 15, 8), "A": (14000, 15, 11), "B": (75000, 75, 13),
-    "C": (150000, 75, 15), "D": (1500000, 100, 21), "E": (9000000, 100, 26),
-    "F": (54000000, 100, 31),
-}  # fmt: skip
-
-#: EP: class -> logarithm of the number of pairs. IS: class -> logarithm of the number of keys.
-_EP = {"S": 24, "W": 25, "A": 28, "B": 30, "C": 32, "D": 36, "E": 40, "F": 44}
-_IS = {"S": 16, "W": 20, "A": 23, "B": 25, "C": 27, "D": 31, "E": 35}
-
-#: Program -> class -> size, number of iterations.
-_CLASSES: Mapping[str, Mapping[str, tuple[tuple[int, ...], int]]] = {
-    **{
-        kernel: {name: ((points,) * 3, steps) for name, (points, steps) in classes.items()}
-        for kernel, classes in CUBES.items()
-    },
-    "ft": _FT,
-    "cg": {name: ((order,), steps) for name, (order, steps, _) in _CG.items()},
-    "ep": {name: ((2 ** (log + 1),), 0) for name, log in _EP.items()},
-    "is": {name: ((2**log,), 10) for name, log in _IS.items()},
+    program: {name: (size[0], steps) for name, (size, steps) in _CLASSES[program].items()}
+    for program in ("bt", "sp", "lu", "mg")
 }
 
 #: The programs, by the beginning of their names.
 KERNELS = tuple(sorted(_CLASSES))
 
-#: Program -> operations, from number of points, points in one direction, number of iterations.
+#: Program -> operations, from number of points, points in one direction, number of iterations. The
+#: main file of each program counts them, for example CG/cg.f90.
 _OPERATIONS: Mapping[str, Callable[[float, float, int], float]] = {
     "bt": lambda n, edge, steps: steps * (3478.8 * n - 17655.7 * edge**2 + 28023.7 * edge),
     "sp": lambda n, edge, steps: (
@@ -109,8 +77,8 @@ def operations(kernel: str, size: Sequence[int], iterations: int, npb_class: str
     :param size: as the program prints it, one number or three.
     """
     points, edge = float(math.prod(size)), sum(size) / len(size)
-    if kernel == "cg" and npb_class in _CG:
-        nonzeros = _CG[npb_class][2]
+    if kernel == "cg" and npb_class in _NONZEROS:
+        nonzeros = _NONZEROS[npb_class]
         filled = nonzeros * (nonzeros + 1)
         return 2.0 * iterations * points * (3 + filled + 25 * (5 + filled) + 3)
     if kernel not in _OPERATIONS or points <= 0:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import assay.node
 from assay import metrics
 
 #: Value of the extra ``others`` if no control group holds everything of ours.
@@ -30,40 +31,8 @@ SHORTEST = 0.1
 #: Name of the shell function that prints a reading in the job script.
 COMMAND = "assay_processors"
 
-# Reads of each process its parent, its session, and its time with that of the children that it has
-# waited for. A process that lost its parent is still in the session that ReFrame begins for each
-# job. The parent of the job is ReFrame, whose own time for polling counts as ours, too.
-_PROCESSES = r"""
-/^[0-9]+ \(/ {
-  pid = $1
-  sub(/^.*\) /, "")
-  parent[pid] = $2
-  session[pid] = $4
-  own[pid] = $12 + $13
-  spent[pid] = own[pid] + $14 + $15
-  if (int($7 / 2097152) % 2) kernel += $12 + $13
-}
-END {
-  for (pid in parent) {
-    up = pid
-    while (up != shell && up in parent) up = parent[up]
-    if (up == shell || session[pid] == shell) ours += spent[pid]
-  }
-  ours = (ours + own[parent[shell]] + kernel) / hz
-}"""
-_GROUP = r"""
-NF == 1 && /^[0-9]+$/ { ours = $1 / 1e9 }
-/^usage_usec / { ours = $2 / 1e6 }"""
-_MACHINE = r"""
-/^cpu / { used = $2 + $3 + $4 + $9; steal = $9 }
-/^cpu[0-9]/ { cores++ }
-/^[0-9]+\.[0-9]+ [0-9]+\.[0-9]+$/ { at = $1 }"""
-_PRINT = r"""
-END {
-  if (ours == "") exit
-  printf "at=%.2f cores=%d used=%.2f ", at, cores, used / hz
-  printf "stolen=%.2f ours=%.2f\n", steal / hz, ours
-}"""
+#: What computes a reading, in the job script.
+PROGRAM = Path(assay.node.__file__).with_name("processors.awk").read_text(encoding="utf-8")
 
 _READING = re.compile(
     r"at=(?P<at>[\d.]+) cores=(?P<cores>\d+) used=(?P<used>[\d.]+) "
@@ -77,12 +46,11 @@ def script(ours: str) -> list[str]:
     :param ours: the extra ``others`` of the partition.
     """
     files = "/proc/[0-9]*/stat" if ours == PROCESSES else f"'{ours}'"
-    program = (_PROCESSES if ours == PROCESSES else _GROUP) + _MACHINE + _PRINT
     return [
         f"{COMMAND}() {{",
         # A process that ends between the listing and the reading is not an error.
         f"cat /proc/uptime /proc/stat {files} 2>/dev/null |",
-        f"""awk -v shell=$$ -v hz="$(getconf CLK_TCK)" '{program}'""",
+        f"""awk -v shell=$$ -v hz="$(getconf CLK_TCK)" '{PROGRAM}'""",
         "}",
     ]
 

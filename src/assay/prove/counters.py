@@ -170,29 +170,14 @@ def script(root: str = "") -> str:
 
     :param root: the folder in which ``/sys`` and ``/proc`` are, for a test.
     """
-    own = [row for row in rows().values() if not row.tool]
-    paths = " ".join(root + path for path in _paths())
-    pci = " ".join(f"{root}{_PCI}/*/{name}" for name in _PCI_FILES)
-    interrupts = " ".join(f"-e '^ *{row.interrupt}:'" for row in own if row.interrupt)
-    protocols = " ".join(f"-e '^{row.snmp.split()[0]}:'" for row in own if row.snmp)
-    patterns = " ".join(f"-e {shlex.quote(row.pattern)}" for row in own if row.pattern)
-    return "\n".join(
-        (
-            "exec 2>/dev/null",
-            f"echo '[uptime]'; cat {root}/proc/uptime",
-            f"echo '[interrupts]'; grep {interrupts} {root}/proc/interrupts",
-            f"echo '[protocols]'; grep {protocols} {root}/proc/net/snmp",
-            # A counter that is not there leaves its pattern, and grep says so on standard error.
-            # Of the errors of a PCIe device only the sums count.
-            f"echo '[counters]'; grep -HE '^(TOTAL_[A-Z_]+ )?[0-9]+$' {paths}",
-            f"echo '[links]'; grep -H '' {pci}",
-            # Only an administrator may read the log on many machines; dmesg then says so.
-            "command -v dmesg >/dev/null || missing='dmesg: not installed'",
-            "echo '[kernel]'",
-            f"(echo \"${{missing-}}\"; dmesg 2>&1) | grep -E {patterns} -e '^dmesg: '",
-            "echo '[end]'",
-            "true\n",
-        )
+    environment = files.templates(Path(__file__).parent)
+    environment.filters["quote"] = shlex.quote
+    return environment.get_template("node-health.jinja").render(
+        root=root,
+        rows=[row for row in rows().values() if not row.tool],
+        paths=_paths(),
+        pci=_PCI,
+        pci_files=_PCI_FILES,
     )
 
 

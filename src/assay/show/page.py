@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup, escape
 
+from assay import files
 from assay.judge import Verdict, worst_first
 from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
@@ -60,13 +60,7 @@ def render(
     :param beside: path of the page; links to outputs are relative to its directory.
     :param history: address of the page of the history; None for no link.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = files.templates(HERE, html=True)
     environment.filters.update(
         svg=lambda figure: Markup(themed(figure.svg)),  # noqa: S704
         number=spaced,

@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -71,26 +72,10 @@ NO_GLYPH = "Glyph .* missing from font"
 #: per point or more, so the text stays readable. A desktop shows four narrow grids in a row.
 WIDTH, NARROW = 4.3, 3.7
 
-STYLE: dict[Any, Any] = {
-    # Text stays text: searchable, and in the fonts of the page.
-    "svg.fonttype": "none",
-    # Ids depend on the content and not on chance: the same session gives the same page.
-    "svg.hashsalt": "assay",
-    # A dollar sign in an output does not begin a formula.
-    "text.parse_math": False,
-    "font.size": 10,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#555555",
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4,
-    "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "legend.columnspacing": 1.4,
-}
+#: How all figures look.
+STYLE = mpl.rc_params_from_file(
+    Path(__file__).with_name("plots.mplstyle"), use_default_template=False
+)
 
 #: The missing part of a figure, and the reason.
 Missing = tuple[str, str]

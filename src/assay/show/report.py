@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from assay import files
 from assay.exits import Exit
 from assay.show import junit, openmetrics, summary
-from assay.store import pipeline, session
+from assay.store import session
+from assay.store.cases import Session
 
 
 def command(args: argparse.Namespace) -> int:
@@ -19,33 +21,49 @@ def command(args: argparse.Namespace) -> int:
     # ReFrame without a site of Assay makes no such directory.
     output = args.output or (results if results.is_dir() else Path()) / "report.html"
     try:
-        if args.pipeline:
-            run = pipeline.gather(args.pipeline)
-        else:
-            run = session.load(args.session or session.newest(results))
+        run = session.load(args.session or session.newest(results))
         if args.ledger:
             print("\n".join(summary.ledger(run)))
             return Exit.PASS
-        # Import these only after the input was readable: matplotlib takes a second to import.
-        from assay.show import figure, figures, page, validation  # noqa: PLC0415
-
-        sections = figures.sections(run.cases)
-        drawn = figure.of(sections)
-        absent = validation.absent(run.cases, drawn, args.study)
-        history = "history.html" if output.with_name("history.html").exists() else None
-        text = page.render(run, sections, absent, output, history)
-        files.write(output, text, session.ReportError, files.ELSEWHERE)
-        for other, made in ((args.junit, junit.render), (args.metrics, openmetrics.render)):
-            if other:
-                files.write(other, made(run), session.ReportError, files.ELSEWHERE)
-        if args.figures:
-            figure.write(args.figures, drawn, absent)
+        return write(run, output, args.figures, args.study, args.junit, args.metrics)
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
         return Exit.UNKNOWN
+
+
+def write(  # noqa: PLR0913, PLR0917
+    run: Session,
+    output: Path,
+    folder: Path | None = None,
+    studies: Sequence[Path] = (),
+    to_junit: Path | None = None,
+    to_metrics: Path | None = None,
+) -> Exit:
+    """Write the page of a run, print the closing lines, return the exit code.
+
+    :param folder: for the files of each figure.
+    :param studies: lists of figures that the run should have.
+    :param to_junit: a file for the run as JUnit.
+    :param to_metrics: a file for the run as OpenMetrics.
+    :raises ReportError: a file cannot be written, or a list cannot be read.
+    """
+    # Import these only after the input was readable: matplotlib takes a second to import.
+    from assay.show import figure, figures, page, validation  # noqa: PLC0415
+
+    sections = figures.sections(run.cases)
+    drawn = figure.of(sections)
+    absent = validation.absent(run.cases, drawn, studies)
+    history = "history.html" if output.with_name("history.html").exists() else None
+    text = page.render(run, sections, absent, output, history)
+    files.write(output, text, session.ReportError, files.ELSEWHERE)
+    for other, made in ((to_junit, junit.render), (to_metrics, openmetrics.render)):
+        if other:
+            files.write(other, made(run), session.ReportError, files.ELSEWHERE)
+    if folder:
+        figure.write(folder, drawn, absent)
     for line in summary.closing_lines(run):
         print(line)
     print(f"report: {output}")
-    if args.figures:
-        print(f"figures: {len(drawn)} in {args.figures}")
+    if folder:
+        print(f"figures: {len(drawn)} in {folder}")
     return summary.exit_code(run)

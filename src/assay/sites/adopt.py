@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reframe.core.exceptions import ConfigError
@@ -17,7 +17,7 @@ from reframe.core.exceptions import ConfigError
 from assay import files
 from assay.catalogue import PROGRAMS
 from assay.exits import Exit
-from assay.locks.lockfile import package
+from assay.locks import package
 from assay.sites import foreign, written
 
 #: The files that are written, all beside FILE.
@@ -27,16 +27,6 @@ _SETTINGS = """\
 from assay import sites
 
 site_configuration = sites.beside({theirs}, "assay.yaml")
-"""
-
-_WORDS = """\
-# What Assay needs to know of {name}, beside {theirs}. Written from that alone. A line
-# with #? is what it cannot say. Correct the line and put it in place of the one above, or leave it.
-system: {name}
-places:
-{places}
-stacks:
-{stacks}
 """
 
 #: Names in modules that bring an MPI: libraries, and toolchains that contain one. Those of the
@@ -89,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
     }
     if not (folder / REFERENCES).exists():
         why = f"nothing was measured yet; type assay calibrate -C {SETTINGS}"
-        about = "# How this site is judged: docs/adding-a-site.md explains the file."
-        texts[REFERENCES] = written.REFERENCES.format(about=about, ratios="", why=why)
+        about = "How this site is judged: docs/adding-a-site.md explains the file."
+        texts[REFERENCES] = written.template("references.jinja", about=about, ratios=False, why=why)
     for name, text in texts.items():
         if args.dry_run:
             print(f"# --- {folder / name}\n{text}")
@@ -117,42 +107,35 @@ def words(system: Mapping[str, Any], environments: Iterable[Mapping[str, Any]], 
     bases = [p for p in partitions if p["scheduler"] != "local"] or partitions
     used = dict.fromkeys(name for base in bases for name in base["environs"])
     defined = {each["name"]: each for each in environments}
-    return _WORDS.format(
+    return written.template(
+        "assay.jinja",
         name=system["name"],
         theirs=theirs,
-        places="\n".join(line for base in bases for line in _places(base)),
-        stacks="\n".join(line for name in used for line in _stack(name, defined.get(name, {}))),
+        places=map(_place, bases),
+        stacks=[_stack(name, defined.get(name, {})) for name in used],
     )
 
 
-def _places(base: Mapping[str, Any]) -> Iterator[str]:
-    name = base["name"]
-    features = ["intra-node", "posix", "cma"]
+def _place(base: Mapping[str, Any]) -> dict[str, Any]:
+    """What the configuration says of a partition, and the vendor of the GPUs that it may have."""
     devices = [each for each in base.get("devices", ()) if each.get("type") == "gpu"]
     arch = " ".join(str(each.get("arch", "")) for each in devices)
-    vendor = next((word for start, word in VENDORS.items() if start in arch), "")
-    if vendor:
-        features += ["gpu", vendor]
-    yield f"  node-{name}: {{of: {name}, features: [{', '.join(features)}]}}"
-    hints = [name, *base.get("features", ()), *base.get("access", ()), *foreign.options(base)]
-    if not vendor and (devices or any(map(GPU.search, hints))):
-        known = devices or any(map(foreign.GPUS.search, hints))
-        number = "" if known else ", set: {devices: [{type: gpu, num_devices: 4}]}"
-        of = "rocm" if any(map(AMD.search, hints)) else "cuda"
-        also = ", ".join([*features, "gpu", of])
-        yield f"  #? node-{name}: {{of: {name}, features: [{also}]{number}}}"
-    yield (
-        f"  #? link-{name}: {{of: {name}, features: [inter-node, rc_mlx5], "
-        'extras: {network_device: "mlx5_0:1", nodes: 4}}'
-    )
-    if base["scheduler"] != "local" and not base.get("processor"):
-        yield (
-            "  #? in each, where Slurm does not say it: set: {processor: {num_cpus: 128, "
-            "num_cpus_per_core: 1}}, extras: {memory_bytes: 206158430208, memory_fraction: 0.8}"
-        )
+    sure = next((word for start, word in VENDORS.items() if start in arch), "")
+    hints = [base["name"], *base.get("features", ()), *base.get("access", ())]
+    hints += foreign.options(base)
+    perhaps = not sure and (devices or any(map(GPU.search, hints)))
+    vendor = "rocm" if any(map(AMD.search, hints)) else "cuda"
+    return {
+        "name": base["name"],
+        "features": ["intra-node", "posix", "cma", *(["gpu", sure] if sure else [])],
+        "vendor": vendor if perhaps else "",
+        "counted": devices or any(map(foreign.GPUS.search, hints)),
+        "described": base["scheduler"] == "local" or base.get("processor"),
+    }
 
 
-def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
+def _stack(name: str, environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The programs that the modules of an environment show, and those that it may have."""
     modules = [m if isinstance(m, str) else m["name"] for m in environment.get("modules", ())]
     parts = {part for module in modules for part in module.lower().split("/")}
     libraries = [library for each in (name, *modules) if (library := MPI.match(each))]
@@ -164,14 +147,13 @@ def _stack(name: str, environment: Mapping[str, Any]) -> Iterator[str]:
             found += [] if word == "mpi" else [word]
             if program.version and (own := names & {*versions}):
                 stated[program.version.extra] = f'"{versions[own.pop()]}"'
-    yield f"  {name}: {_words(found, stated)}"
-    its_own = dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"])
     other = libraries and all(library[1] for library in libraries)
     word = libraries[-1][1].replace("PrgEnv", "cray-mpich") if other else ""
     asked = {"mpi": word} if other else {"ucx_version": '"1.15.0"'}
-    yield f"  #? {name}: {_words(its_own, {**asked, **OSU, **stated})}"
-
-
-def _words(features: Iterable[str], extras: Mapping[str, str]) -> str:
-    said = ", ".join(f"{extra}: {value}" for extra, value in extras.items())
-    return f"{{features: [{', '.join(features)}]{f', extras: {{{said}}}' if said else ''}}}"
+    return {
+        "name": name,
+        "found": found,
+        "stated": stated,
+        "perhaps": dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]),
+        "asked": {**asked, **OSU, **stated},
+    }

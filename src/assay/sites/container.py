@@ -33,7 +33,7 @@ from reframe.core.exceptions import ConfigError
 from assay import files, sites
 from assay.catalogue import IN_IMAGE, PROGRAMS, VERSIONS
 from assay.prove.accelerator import ACCELERATORS
-from assay.sites import detect
+from assay.sites import detect, written
 
 #: Labels of an image. One of them holds the hash of the lock that its software was installed from.
 LOCK_LABELS = ("assay.lock.spack", "assay.lock.requirements")
@@ -50,17 +50,6 @@ _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family)
 #: The launchers. The host's launcher is used, unless all ranks are in one container.
 _LAUNCHERS = PROGRAMS["mpi"].executables
 
-# --nv binds the driver files of NVIDIA that it finds on the node; --rocm binds those of AMD.
-_GPUS = "\n".join(
-    f'[ ! -e {gpu.device} ] || gpu="$gpu {gpu.container}"' for gpu in ACCELERATORS.values()
-)
-_WRAPPER = """\
-#!/bin/sh
-gpu=
-{gpus}
-exec {apptainer} exec $gpu --bind "$PWD" {image} {program}"$@"
-"""
-
 #: Shows whether the OSU programs were built for GPUs. Such programs do not start without the
 #: library of the vendor, so the stack gets another feature word for them, such as ``osu-cuda``.
 _LINKED = ("sh", "-c", 'ldd "$(command -v osu_latency)"')
@@ -74,19 +63,6 @@ _ASKED = (
     _LINKED,
 )
 _MARK = "assay: "
-_PROBE = "\n".join(
-    (
-        'for d in $(echo "$PATH" | tr : " "); do',
-        '  for f in "$d"/*; do [ ! -x "$f" ] || echo "${f##*/}"; done',
-        "done",
-        f'for f in {shlex.join(_PORTS)}; do [ ! -e "$f" ] || echo "$f"; done',
-        *(
-            f"echo '{_MARK}{shlex.join(words)}'; {shlex.join(words)} </dev/null 2>&1"
-            for words in _ASKED
-        ),
-        "true",
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -158,7 +134,10 @@ def look(path: str | Path, repository: Path) -> Image:
             f"image {path}: is not an image of Apptainer ({_last_line(inspected.stderr)}); "
             "correct ASSAY_IMAGE"
         ) from None
-    probed = _run([program, "exec", str(path), "sh", "-c", _PROBE])
+    probe = written.template(
+        "probe.jinja", ports=shlex.join(_PORTS), asked=map(shlex.join, _ASKED), mark=_MARK
+    )
+    probed = _run([program, "exec", str(path), "sh", "-c", probe])
     if probed.returncode:
         raise ConfigError(f"image {path}: cannot be started: {_last_line(probed.stderr)}")
     names, *answers = re.split(rf"^{_MARK}(.*)\n", probed.stdout, flags=re.MULTILINE)
@@ -302,7 +281,7 @@ def _write_wrappers(folder: Path, image: Image, contained: bool) -> None:
     words = {
         "apptainer": shlex.quote(image.apptainer),
         "image": shlex.quote(str(image.path)),
-        "gpus": _GPUS,
+        "gpus": [*ACCELERATORS.values()],
     }
     known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
     known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
@@ -311,7 +290,8 @@ def _write_wrappers(folder: Path, image: Image, contained: bool) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, program in {**wanted, IN_IMAGE: ""}.items():
-            file, text = folder / name, _WRAPPER.format(program=program, **words)
+            text = written.template("wrapper.jinja", program=program, **words)
+            file = folder / name
             if os.access(file, os.X_OK) and file.read_text(encoding="utf-8") == text:
                 continue  # running jobs may have it open
             files.write(file, text)

@@ -24,7 +24,7 @@ from assay import files, slurm
 from assay.catalogue import PROGRAMS
 from assay.exits import Exit
 from assay.judge import Known, ReferencesError, hardware
-from assay.locks.lockfile import package
+from assay.locks import package
 from assay.node import provenance
 from assay.sites import adopt, describe, detect, expect, machine, written
 from assay.sites.describe import Gap, Place

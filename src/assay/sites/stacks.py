@@ -21,9 +21,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
-from assay.locks import digest as digests
-from assay.locks.lockfile import MISSHAPEN, Lock, LockError, Node, is_of, package
-from assay.locks.seal import Seal
+from assay.locks import MISSHAPEN, Lock, LockError, Node, Seal, is_of, package
 
 #: Package -> the extra that holds its version.
 VERSIONS = {
@@ -112,7 +110,8 @@ def _installed_view(folder: Path, view: str) -> dict[str, Any]:
         modules = [name for node in outside for name in node["external"]["module"] or ()]
         own = {node["external"]["path"]: not node["external"]["module"] for node in outside}
         own = {path: alone for path, alone in own.items() if path not in (None, "/usr")}
-        said = f"Spack, view {folder}, sha256 {digests.of(sorted(node['hash'] for node in nodes))}"
+        held = json.dumps(sorted(node["hash"] for node in nodes)).encode()
+        said = f"Spack, view {folder}, sha256 {hashlib.sha256(held).hexdigest()}"
         # The store of Spack is the folder with its database, above the prefix.
         stores = {
             str(next((f for f in prefix.parents if (f / ".spack-db").is_dir()), prefix.parent))

@@ -9,12 +9,14 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
+from assay import files
 from assay.judge import Hardware
 from assay.sites.describe import Gap
 
@@ -55,96 +57,31 @@ class Draft:
     gaps: list[Gap] = field(default_factory=list)
 
 
-_REFRAME = '''\
-"""{name}: {number} partitions on nodes of Slurm, found on {date}.
-
-{about}
-"""
-
-# Stacks: {stack_name}
-
-from assay import sites
-
-{comments}
-
-{nodes}
-
-PARTITIONS = [
-{partitions}
-]
-
-STACK = {stack}
-
-site_configuration = sites.configuration(
-    __file__,
-    systems=[
-        {{
-            "name": {name!r},
-            "hostnames": {hostnames!r},  # regular expressions
-            "modules_system": {modules_system!r},
-            "partitions": PARTITIONS,
-        }}
-    ],
-    environments=[STACK],
-    # The partitions share nodes and network, so cases run one at a time.
-    one_at_a_time=True,
-)
-'''
+def template(file: str, /, **values: Any) -> str:
+    """The text of a template beside this file."""
+    made = files.templates(Path(__file__).parent)
+    fill = partial(textwrap.fill, width=WIDTH)
+    made.filters.update(comment=_comment, fill=fill, python=_python, repr=repr)
+    return made.get_template(file).render(values)
 
 
-def _comment(*lines: str) -> str:
-    """Comments; the later lines of an item of a list are indented."""
-    wrapped = []
-    for line in lines:
-        more = "#   " if line.startswith("-") else "# "
-        wrapped += textwrap.wrap(
-            *(line, WIDTH),
-            initial_indent="# ",
-            subsequent_indent=more,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    return "\n".join(wrapped)
-
-
-#: What follows from :attr:`Draft.together`, for the reader of the file.
-TOGETHER = (
-    "The nodes are parts of one machine: they have one kernel. So ranks yield while they wait, "
-    "tests between nodes have one rank on each node, and the smoke profile between nodes leaves "
-    "out HPCC and HPL."
-)
+def _comment(text: str) -> str:
+    """A text as a comment; the later lines of an item of a list are indented."""
+    more = "#   " if text.startswith("-") else "# "
+    return textwrap.fill(
+        *(text, WIDTH),
+        initial_indent="# ",
+        subsequent_indent=more,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def reframe(head: Head, draft: Draft) -> str:
     """The file ``reframe.py``."""
+    number = sum(map(len, draft.partitions.values()))
     names = _variables(draft.common)
-    about = (
-        f"`assay site new` wrote this file from what Slurm and {', '.join(head.asked)} said. "
-        "Nothing was measured. Compare the file with the machine before you rely on it."
-    )
-    unknown = ["What could not be found out, and what to do:", *(f"- {gap}" for gap in draft.gaps)]
-    said = "#: What all partitions on the nodes of Slurm's partition {} have in common."
-    partitions = [
-        textwrap.indent(_python(each, f"**{names[slurm]},") + ",", "    ")
-        for slurm, every in draft.partitions.items()
-        for each in every
-    ]
-    return _REFRAME.format(
-        name=head.name,
-        number=len(partitions),
-        date=head.date,
-        about=textwrap.fill(about, WIDTH),
-        comments=_comment(*unknown, *([TOGETHER] if draft.together else [])),
-        nodes="\n\n".join(
-            f"{said.format(slurm)}\n{names[slurm]} = {_python(common)}"
-            for slurm, common in draft.common.items()
-        ),
-        partitions="\n".join(partitions),
-        stack_name=draft.stack["name"],
-        stack=_python(draft.stack),
-        hostnames=list(head.hostnames),
-        modules_system=head.modules_system,
-    )
+    return template("reframe.jinja", head=head, draft=draft, number=number, names=names)
 
 
 def _python(value: Mapping[str, Any], first: str = "") -> str:
@@ -164,29 +101,13 @@ def _variables(common: Iterable[str]) -> dict[str, str]:
     return found
 
 
-REFERENCES = """\
-# yaml-language-server: $schema=../schemas/references.json
-{about}
-{ratios}
-references:
-# None yet.
-
-recorded:
-  - for: {{partition: "*", test: NodeHealth}}
-    why: the state before the run; its limits are the partition's `health`
-  - for: {{partition: "*"}}
-    until: calibrated
-    why: {why}
-"""
-
-
 def references(head: Head, draft: Draft) -> str:
     """The file ``references.yaml``. Nothing was measured, so it has no reference yet."""
     about = (
         f"How {head.name} is judged. `assay site new` wrote this file on {head.date}, and nothing "
         "was measured: docs/adding-a-site.md explains the file."
     )
-    ratios = ""
+    ratios = False
     why = "the nodes share the cores, the memory and the disks of one machine"
     if not draft.together:
         why = f"nothing was measured yet; type assay calibrate --site {head.name}"
@@ -194,8 +115,8 @@ def references(head: Head, draft: Draft) -> str:
         # A reference that never applies is refused by the test SuiteLoads.
         if "tcp" in words and {*words} & {"posix", "sysv"}:
             about += " The ratios within one run hold for any machine."
-            ratios = "\ninclude: [../ratios.yaml]\n"
-    return REFERENCES.format(about=_comment(about), ratios=ratios, why=why)
+            ratios = True
+    return template("references.jinja", about=about, ratios=ratios, why=why)
 
 
 def hardware(head: Head, draft: Draft) -> str:

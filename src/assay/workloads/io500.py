@@ -9,8 +9,10 @@ writes or creates goes on for 300 s. Then all ranks stop, and those that did les
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.workloads.sizing import Layout, SizingError
 
 EASY, HARD = "easy", "hard"
@@ -66,34 +68,15 @@ def phases_of_ior(pattern: str, seconds: int, block_bytes: int, segments: int) -
     Each rank reads what a rank of the next node wrote. IOR reads as many blocks as it wrote: the
     first phase leaves their number in a file.
     """
-    return [
-        "IOR START",
-        "api=POSIX",
-        "testFile=ior.file",
-        f"filePerProc={int(pattern == EASY)}",
-        f"transferSize={TRANSFER[pattern]}",
-        f"blockSize={block_bytes}",
-        f"segmentCount={segments}",
-        "reorderTasksConstant=1",
-        "taskPerNodeOffset=1",
-        "fsync=1",
-        "intraTestBarriers=1",
-        f"setTimeStampSignature={SEED}",
-        "keepFile=1",
-        "stoneWallingStatusFile=ior.written",
-        "writeFile=1",
-        "readFile=0",
-        f"deadlineForStonewalling={seconds}",
-        "stoneWallingWearOut=1",
-        "RUN",
-        "writeFile=0",
-        "readFile=1",
-        "checkRead=1",
-        "deadlineForStonewalling=0",
-        "stoneWallingWearOut=0",
-        "RUN",
-        "IOR STOP",
-    ]
+    template = files.templates(Path(__file__).parent).get_template("ior.jinja")
+    return template.render(
+        file_per_rank=int(pattern == EASY),
+        transfer=TRANSFER[pattern],
+        block=block_bytes,
+        segments=segments,
+        seed=SEED,
+        seconds=seconds,
+    ).splitlines()
 
 
 def operations(pattern: str) -> list[str]:

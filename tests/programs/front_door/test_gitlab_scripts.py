@@ -73,7 +73,7 @@ def test_gitlab_compresses_artefacts_and_not_pages(tmp_path: Path) -> None:
 @pytest.fixture
 def left(checkout: Path) -> Path:
     """What a job left: a run report, a record, and an output of 1.5 MiB."""
-    program(checkout / ".venv/bin", "assay", 'echo REPORT >"$5"; exit ${WANT:-0}')
+    program(checkout / ".venv/bin", "python", 'echo REPORT >"$3"; exit ${WANT:-0}')
     run_folder = checkout.parent / "run"
     job = run_folder / "jobs/Hpl-1/7"
     (job / "output").mkdir(parents=True)

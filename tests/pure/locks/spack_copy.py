@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
-from shell import ROOT
+from shell import ROOT, module
 
-from assay.cli import main
-from assay.locks import command, digest
-from assay.locks.lockfile import Lock
+checker = module("ci/spack-check.py")
+digest, Lock = checker.digest, checker.Checked
 
-ENVIRONMENTS = command.environments(ROOT)
+ENVIRONMENTS = checker.environments(ROOT)
 #: The environment at the top level, which has GPUs, and one without GPUs.
 REFERENCE = next(site for site, folder in ENVIRONMENTS.items() if folder == Path())
 HOST = next(
@@ -34,7 +33,7 @@ Document = dict[str, Any]
 
 
 class Copy:
-    """A copy of the files that ``assay lock`` reads, to be damaged."""
+    """A copy of the files that ``spack-check.py`` reads, to be damaged."""
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str] | None = None) -> None:
         self.root = root
@@ -49,19 +48,19 @@ class Copy:
         return self.root / ENVIRONMENTS[site] / name
 
     def run(self, *arguments: str) -> tuple[int, list[str]]:
-        """Exit code and lines of stderr of ``assay lock``."""
+        """Exit code and lines of stderr of ``spack-check.py``."""
         assert self._capsys is not None
         self._capsys.readouterr()
-        code = main(["lock", *arguments, "--root", str(self.root)])
+        code = checker.main([*arguments, "--root", str(self.root)])
         return code, self._capsys.readouterr().err.splitlines()
 
     def faults(self, site: str = REFERENCE) -> list[str]:
         """Fault lines about one site, without their common beginning. There is at least one."""
-        code, lines = self.run("check", "--site", site)
+        code, lines = self.run("--site", site)
         assert code == 1
         assert lines
-        assert all(line.startswith("assay lock: ") for line in lines)
-        return [line[len("assay lock: ") :] for line in lines]
+        assert all(line.startswith("spack-check: ") for line in lines)
+        return [line[len("spack-check: ") :] for line in lines]
 
     def lock(self, site: str = REFERENCE) -> Document:
         return json.loads(self.path("spack.lock", site).read_text())

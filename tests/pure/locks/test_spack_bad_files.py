@@ -11,39 +11,37 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from spack_copy import ENVIRONMENTS, REFERENCE, Copy
-
-from assay.cli import main
+from spack_copy import ENVIRONMENTS, REFERENCE, Copy, checker
 
 
 def test_an_unknown_site_is_wrong_usage(copy: Copy) -> None:
     known = ", ".join(ENVIRONMENTS)
-    assert copy.run("check", "--site", "nowhere") == (
-        64,
-        [f"assay lock: unknown site 'nowhere'; known are {known}"],
+    assert copy.run("--site", "nowhere") == (
+        2,
+        [f"spack-check: unknown site 'nowhere'; known are {known}"],
     )
 
 
-def test_no_repository_is_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lock", "check", "--root", str(tmp_path)]) == 2
-    assert "no such folder; give --root" in capsys.readouterr().err
+def test_no_repository_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checker.main(["--root", str(tmp_path)]) == 2
+    assert "run from the repository, or give --root" in capsys.readouterr().err
     (tmp_path / "site-config").mkdir()
-    assert main(["lock", "check", "--root", str(tmp_path)]) == 2
+    assert checker.main(["--root", str(tmp_path)]) == 2
     assert "no site has a stack" in capsys.readouterr().err
 
 
-def test_no_action_is_wrong_usage() -> None:
+def test_a_word_is_wrong_usage() -> None:
     with pytest.raises(SystemExit) as stop:
-        main(["lock"])
-    assert stop.value.code == 64
+        checker.main(["check"])
+    assert stop.value.code == 2
 
 
 def test_a_site_that_was_never_solved(copy: Copy) -> None:
     (copy.root / "site-config/new/spack").mkdir(parents=True)
-    code, lines = copy.run("check")
+    code, lines = copy.run()
     assert code == 1
     said = "site-config/new/spack/env/spack.lock: No such file or directory; make lock SITE=new"
-    assert lines == [f"assay lock: {said}"]
+    assert lines == [f"spack-check: {said}"]
 
 
 @pytest.mark.parametrize(
@@ -171,11 +169,11 @@ def test_whatever_a_file_holds_there_are_lines_and_no_traceback(
             at = data.draw(st.integers(0, len(before) - 1))
             path.write_bytes(before[:at] + data.draw(st.binary(max_size=3)) + before[at + 1 :])
         capsys.readouterr()
-        code = main(["lock", "check", "--site", REFERENCE, "--root", str(spoilt.root)])
+        code = checker.main(["--site", REFERENCE, "--root", str(spoilt.root)])
         out, err = capsys.readouterr()
         assert code in (0, 1)
         assert (code == 0) == (not err)
-        assert all(line.startswith("assay lock: ") for line in err.split("\n")[:-1])
+        assert all(line.startswith("spack-check: ") for line in err.split("\n")[:-1])
         assert code == 1 or out == f"{REFERENCE}: spack.lock is sound\n"
     finally:
         path.write_bytes(before)

@@ -15,6 +15,7 @@ from spack_copy import (
     ROOT,
     Copy,
     Document,
+    checker,
     node_of,
     ordinary,
     own_hash,
@@ -22,14 +23,10 @@ from spack_copy import (
     without_edge,
 )
 
-from assay.cli import main
-from assay.locks.lockfile import Lock
-from assay.locks.rules import UCX_ON_GPUS
-
 
 @pytest.mark.parametrize("site", ENVIRONMENTS)
 def test_the_lock_of_each_site_is_sound(site: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["lock", "check", "--site", site, "--root", str(ROOT)])
+    code = checker.main(["--site", site, "--root", str(ROOT)])
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
     assert out == f"{site}: {(ENVIRONMENTS[site] / 'spack.lock').as_posix()} is sound\n"
@@ -38,10 +35,10 @@ def test_the_lock_of_each_site_is_sound(site: str, capsys: pytest.CaptureFixture
 def test_all_sites_are_checked_when_none_is_named(copy: Copy) -> None:
     for site in ENVIRONMENTS:
         copy.forge(site)
-    assert copy.run("check") == (0, [])
+    assert copy.run() == (0, [])
     for site in ENVIRONMENTS:
         copy.path("spack.lock", site).write_text("")
-    code, lines = copy.run("check")
+    code, lines = copy.run()
     assert code == 1
     assert len(lines) == len(ENVIRONMENTS)
 
@@ -59,7 +56,7 @@ def test_fresh_hashes_are_those_of_spack() -> None:
 
 
 def test_both_ways_to_hash_externals() -> None:
-    lock = Lock(ROOT / "tests/data/locks/spack-1.1.1.lock", "lock")
+    lock = checker.Checked(ROOT / "tests/data/locks/spack-1.1.1.lock", "lock")
     assert all(lock.hash_of(node) == key for key, node in lock.nodes.items())
     lock.spack = {**lock.spack, "version": "1.1.0"}
     for key, node in lock.nodes.items():
@@ -159,7 +156,7 @@ def test_a_dependency_that_is_missing(copy: Copy, package: str, name: str, requi
 @pytest.mark.parametrize(
     ("package", "change", "lacks", "site"),
     [
-        *(("ucx", {variant: False}, f"+{variant}", REFERENCE) for variant in UCX_ON_GPUS),
+        *(("ucx", {variant: False}, f"+{variant}", REFERENCE) for variant in checker.UCX_ON_GPUS),
         ("openmpi", {"cuda": False}, "+cuda", REFERENCE),
         ("openmpi", {"fabrics": ["ofi"]}, "fabrics=ucx", REFERENCE),
         ("openmpi", {"fabrics": ["ofi"]}, "fabrics=ucx", HOST),
@@ -176,7 +173,7 @@ def test_a_variant_that_gpus_and_infiniband_need_is_missing(
 
 def test_ucx_without_gpus_may_do_without_them_but_not_where_they_are_promised(copy: Copy) -> None:
     assert node_of(copy.lock(HOST), "ucx")["parameters"]["gdrcopy"] is False
-    assert copy.run("check", "--site", HOST) == (0, [])
+    assert copy.run("--site", HOST) == (0, [])
     copy.forge(HOST, hardware={"target": [], "cuda_arch": ["70"]})
     (fault,) = copy.faults(HOST)
     assert ": ucx@1.13.1/" in fault

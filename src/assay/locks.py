@@ -1,17 +1,23 @@
-"""``spack.lock``: the hash of each node, and the graph.
+"""What Spack wrote of a stack: ``spack.lock``, and the seal of the lock beside it.
 
-Written for lockfile version 6 with nodes of version 5, which Spack 1.1 writes.
+The lock has the packages: lockfile version 6 with nodes of version 5, which Spack 1.1 writes.
+
+``spack.lock.seal.yaml`` has what Spack said about the lock when it solved it. Spack does not notice
+a changed requirement, another site or a changed recipe: it answers that there is nothing new to
+solve. The seal therefore holds a digest of each key of each file that Spack read. It also holds the
+facts that only Spack knows, such as the packages of each view. Only `make lock` writes a seal, in
+the process that solves. ``ci/spack-check.py`` compares both files with the manifests.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 Node = Mapping[str, Any]
 #: What code that reads a lock or seal of another shape raises.
@@ -23,7 +29,7 @@ class LockError(Exception):
 
 
 class Lock:
-    """A lock; :mod:`assay.locks.rules` checks its content.
+    """A lock; ``ci/spack-check.py`` checks its content.
 
     :ivar file: its name in messages.
     :ivar nodes: each node of ``concrete_specs`` by its key, which should be its hash.
@@ -51,48 +57,31 @@ class Lock:
         if versions != (6, 5) or not re.match(r"1\.1\.", str(self.spack.get("version"))):
             raise LockError(f"{shown}: versions {versions} of another Spack than 1.1")
 
-    def hash_of(self, node: Node) -> str:
-        """The hash that Spack gives a node, from its content.
 
-        ``Spec.spec_hash`` in ``lib/spack/spack/spec.py``: SHA-1 of the compact JSON, in base 32.
-        Spack 1.1.0 hashed externals before it gave them their namespace. Spack 1.1.1 hashes them
-        after that (commit 946a9001ca), so the same stack has other hashes.
-        """
-        old = "external" in node and re.match(r"1\.1\.0(\D|$)", self.spack["version"])
-        left_out = ("hash", "namespace") if old else ("hash",)
-        content = {key: value for key, value in node.items() if key not in left_out}
-        text = json.dumps(content, separators=(",", ":"))
-        digest = hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()
-        return base64.b32encode(digest).decode("ascii").lower()
+class Hardware(msgspec.Struct, frozen=True):
+    """It has target and cuda_arch: processors, and generations of GPUs, that the site asks for."""
 
-    def used(self) -> set[str]:
-        """Keys of the roots, and of all nodes that they depend on, directly or indirectly."""
-        seen: set[str] = set()
-        ahead = [key for _, key in self.roots]
-        while ahead:
-            key = ahead.pop()
-            if key in self.nodes and key not in seen:
-                seen.add(key)
-                ahead += [edge["hash"] for edge in edges(self.nodes[key])]
-        return seen
-
-    def at(self, node: Node) -> str:
-        """How messages name a node of this lock."""
-        return f"{self.file}: concrete_specs:{node['hash']}: {label(node)}"
-
-    def named(self, name: str) -> list[Node]:
-        """All nodes of one package."""
-        return [node for node in self.nodes.values() if node["name"] == name]
+    target: list[str]
+    cuda_arch: list[str]
 
 
-def edges(node: Node) -> list[Mapping[str, Any]]:
-    """The direct dependencies of a node, as the lock lists them."""
-    return node.get("dependencies", [])  # type: ignore[no-any-return]
+class Seal(msgspec.Struct, frozen=True):
+    """A seal that `make lock` wrote, as far as it is read here.
 
+    :ivar lock: SHA-256 of the bytes of the lock.
+    :ivar scopes: the folders and files that the manifest includes, the strongest first.
+    :ivar externals: package -> the prefixes that the site names.
+    :ivar views: view -> hashes of its packages, externals included.
+    :ivar files: file -> key -> digest.
+    """
 
-def label(node: Node) -> str:
-    """The name of a node in messages: package, version and the start of its hash, as in Spack."""
-    return f"{node['name']}@{node['version']}/{node['hash'][:7]}"
+    site: str
+    lock: str
+    scopes: list[str]
+    hardware: Hardware
+    externals: dict[str, list[str]]
+    views: dict[str, list[str]]
+    files: dict[str, dict[str, str]]
 
 
 def package(spec: str) -> str:

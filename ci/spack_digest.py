@@ -1,7 +1,7 @@
 """Digests of what the files of a stack mean, one for each key.
 
 A comment or an empty line changes no digest, so it needs no new solution. Spack's own Python
-imports this module too (``ci/spack-lock.py``): it uses only the standard library.
+imports this module too (``spack-lock.py``): it uses only the standard library.
 """
 
 from __future__ import annotations

@@ -1,15 +1,19 @@
-"""Joins the jobs of a pipeline into one session again and finds the cases that are missing.
+#!/usr/bin/env python3
+"""Joins the jobs of a pipeline into one session again, and writes the report of that.
 
-``ci/gitlab/plan.py`` promises jobs and their cases in ``promise.json`` before any job runs. Each
-job leaves its results in ``jobs/NAME/ID/`` beside that file. A job that is started again has
-another ID. If a job is lost, was never started, or ran another selection, a promised case has no
-record. Such a case is a FAIL here, because the state that GitLab gives a child pipeline does not
-tell what the pipeline measured.
+ci/gitlab/gather.py FOLDER PAGE
+
+It finds the cases that are missing. ``plan.py`` promises jobs and their cases in ``promise.json``
+before any job runs. Each job leaves its results in ``jobs/NAME/ID/`` beside that file. A job that
+is started again has another ID. If a job is lost, was never started, or ran another selection, a
+promised case has no record. Such a case is a FAIL here, because the state that GitLab gives a child
+pipeline does not tell what the pipeline measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +21,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.exits import Exit
 from assay.judge import Verdict
+from assay.show.report import write
 from assay.store import promise as site_promise
 from assay.store.cases import Case, Session
 from assay.store.sanitize import date, line, sequence
@@ -39,7 +45,7 @@ SCHEMA = 1
 #: The folder of the results that the jobs leave, beside the promise.
 JOBS = "jobs"
 
-#: Ending of the name of a folder that a job has not completed (``ci/gitlab/case.sh``).
+#: Ending of the name of a folder that a job has not completed (``case.sh``).
 UNFINISHED = ".part"
 
 #: File in such a folder that says how the job was cancelled.
@@ -243,3 +249,20 @@ def _above_budget(promise: Promise, sessions: list[Session], attempts: list[Case
     ):
         if budget is not None and used > budget:
             yield f"{used:.2f} {unit} are above the budget of {budget:g}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 2:
+        print("usage: ci/gitlab/gather.py FOLDER PAGE", file=sys.stderr)
+        return Exit.USAGE
+    folder, page = map(Path, arguments)
+    try:
+        exports = page.with_name("junit.xml"), page.with_name("metrics.prom")
+        return write(gather(folder), page, None, (), *exports)
+    except ReportError as error:
+        print(f"gather: {error}", file=sys.stderr)
+        return Exit.UNKNOWN
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -29,11 +29,11 @@ VERSIONS = ("3.4",)
 _CLASSES: dict[str, dict[str, tuple[tuple[int, ...], int]]] = {}
 _NONZEROS: dict[str, int] = {}
 with Path(__file__).with_name("npb_classes.csv").open(encoding="utf-8") as _file:
-    for _row in csv.DictReader(_file):
-        _size = tuple(map(int, _row["size"].split("x")))
-        _CLASSES.setdefault(_row["program"], {})[_row["class"]] = _size, int(_row["iterations"])
-        if _row["nonzeros"]:
-            _NONZEROS[_row["class"]] = int(_row["nonzeros"])
+    for _entry in csv.DictReader(_file):
+        _size = tuple(map(int, _entry["size"].split("x")))
+        _CLASSES.setdefault(_entry["program"], {})[_entry["class"]] = _size, int(_entry["iterations"])
+        if _entry["nonzeros"]:
+            _NONZEROS[_entry["class"]] = int(_entry["nonzeros"])
 
 #: Program on a cube of points -> class -> points in each direction, number of iterations.
 CUBES: Mapping[str, Mapping[str, tuple[int, int]]] = {

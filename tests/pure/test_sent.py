@@ -158,7 +158,7 @@ def test_every_recorded_output_gets_a_verdict(judged):
     for folder in ("hpl", "imb", "ior", "nccl-tests", "netpipe", "ib-perftest"):
         for file in sorted((DATA / folder).glob("*.txt"))[:3]:
             code, out, err = judged(file.read_text(errors="replace"), *LINK)
-            assert code in (0, 1) or "assay judge: sent.txt: " in err
+            assert code in (0, 1, 3) or "assay judge: sent.txt: " in err
             assert out.count("not known: no launch") == (code < 2)
 
 

@@ -61,11 +61,13 @@ def output(  # noqa: PLR0913
     rccl: bool = False,
     timed: bool = False,
     places: int = 2,
+    first: int = 1024,
+    step: int = 4,
 ) -> str:
-    """The output of one test from 1 KiB on, each size four times the one before."""
+    """The output of one test from `first` bytes on, each size `step` times the one before."""
     n, named = nodes * gpus, version >= (2, 17) and not rccl
     old = version < (2, 13)
-    last = 1024 * 4 ** (sizes - 1)
+    last = first * step ** (sizes - 1)
     lines = []
     if named:
         lines += [
@@ -75,8 +77,8 @@ def output(  # noqa: PLR0913
         ]
     more = ("", "") if old else (" agg iters: 1", " graph: 0")
     lines += [
-        f"# nThread 1 nGpus 1 minBytes 1024 maxBytes {last} step: 4(factor) warmup iters: 5 "
-        f"iters: 20{more[0]} validation: 1{more[1]}" + " " * old,
+        f"# nThread 1 nGpus 1 minBytes {first} maxBytes {last} step: {step}(factor) "
+        f"warmup iters: 5 iters: 20{more[0]} validation: 1{more[1]}" + " " * old,
         "#",
         *(["rccl-tests: Version 3a1f9c2"] if rccl else []),
         "# Using devices",
@@ -100,7 +102,7 @@ def output(  # noqa: PLR0913
     ]
     rates, operation, root = [], *WORDS[program]
     for k in range(sizes):
-        size = 1024 * 4**k
+        size = first * step**k
         count = size // 4 // (n if program in SPREAD else 1)
         words = {"redop": "" if old and operation == "none" else operation, "root": f"{root}"}
         row = [f"{size:12}", f"{count:12}", f"{'float':>8}"]

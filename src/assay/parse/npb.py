@@ -31,7 +31,10 @@ _NONZEROS: dict[str, int] = {}
 with Path(__file__).with_name("npb_classes.csv").open(encoding="utf-8") as _file:
     for _entry in csv.DictReader(_file):
         _size = tuple(map(int, _entry["size"].split("x")))
-        _CLASSES.setdefault(_entry["program"], {})[_entry["class"]] = _size, int(_entry["iterations"])
+        _CLASSES.setdefault(_entry["program"], {})[_entry["class"]] = (
+            _size,
+            int(_entry["iterations"]),
+        )
         if _entry["nonzeros"]:
             _NONZEROS[_entry["class"]] = int(_entry["nonzeros"])
 

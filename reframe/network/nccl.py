@@ -1,0 +1,185 @@
+"""nccl-tests: collectives of GPUs by NCCL, with the path that NCCL's own log shows.
+
+Not yet run on hardware. One process has one GPU. The log of each process is a file, so that it
+cannot tear the table.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
+
+from assay.parse import nccl_tests
+from assay.prove.plan import Doubt
+from assay.run.gpu import GpusOfNode
+from assay.run.mpi import MpiCheck
+from assay.run.partition import link_peaks
+
+#: Largest message [B], by profile. On the fastest links the rate still grows at 64 MiB.
+LARGEST = {"smoke": 64 << 20, "full": 1 << 30}
+
+#: Repetitions of a size.
+ITERATIONS = 20
+
+BENCHMARKS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv")
+
+#: Configuration -> variables of NCCL that force it, and the way that GPUs of one node then take.
+CONFIGURATIONS = {
+    "default": ({}, r"P2P/(?!indirect).*"),
+    "no-nvls": ({"NCCL_NVLS_ENABLE": "0"}, r"P2P/(?!indirect).*"),
+    "no-p2p": ({"NCCL_P2P_DISABLE": "1"}, "SHM"),
+    "no-shm": ({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}, "NET/.*"),
+}
+
+#: The same between nodes, with the way that GPUs of different nodes then take.
+BETWEEN = {
+    "default": ({}, "NET/.*/GDRDMA"),
+    "no-gdr": ({"NCCL_NET_GDR_LEVEL": "LOC"}, "NET/[^/]*"),
+}
+
+#: A way, in words.
+ASKED = {
+    CONFIGURATIONS["default"][1]: "P2P",
+    "SHM": "shared memory",
+    "NET/.*": "the network",
+    "NET/.*/GDRDMA": "RDMA of the GPUs",
+    "NET/[^/]*": "the network, without RDMA of the GPUs",
+}
+
+LOGS = "nccl.*.log"
+LOG = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,GRAPH,NET",
+    "NCCL_DEBUG_FILE": LOGS.replace("*", "%h.%p"),
+}
+
+
+class NcclBase(GpusOfNode, MpiCheck):
+    """A program of nccl-tests on all GPUs, with its validation and the path of each pair."""
+
+    kind = "network"
+    time_limit = "15m"
+    tags = {"smoke", "network", "gpu"}
+    valid_prog_environs = ["+nccl-tests"]
+    nodes_taken = None
+    configurations = CONFIGURATIONS
+    keep_files = [LOGS]
+
+    @run_after("init")
+    def describe(self):
+        name, self.configuration = self.test
+        self.program = f"{name}_perf"
+        self.executable = self.program
+        self.largest = LARGEST[self.profile]
+        self.metric = f"bus_bandwidth_{self.largest >> 20}MiB"
+        self.declares = {"latency_8B": "us", self.metric: "GB/s"}
+        self.descr = f"nccl-tests {name}, {self.configuration}"
+
+    def ranks_on(self, cores):
+        return self.gpus_of_a_node()
+
+    @run_after("setup")
+    def take_all_gpus(self):
+        gpus = self.gpus_of_a_node()
+        self.leave_out("too-small", gpus * self._layout.nodes < 2, "one GPU has no other")
+        self.take_gpus(gpus)
+
+    @run_before("run")
+    def command(self):
+        variables, _ = self.configurations[self.configuration]
+        self.env_vars |= {**variables, **LOG}
+        self.executable_opts = ["-b", "8", "-e", str(self.largest), "-f", "2", "-g", "1"]
+        self.executable_opts += ["-c", "1", "-n", str(ITERATIONS)]
+
+    def read(self):
+        logs = [path.read_text(errors="replace") for path in sorted(Path().glob(LOGS))]
+        return nccl_tests.parse("".join([*logs, self.stdout_text()]))
+
+    def requested(self):
+        return {
+            "program": self.program,
+            "ranks": self.num_tasks,
+            "iterations": ITERATIONS,
+            "validates": True,
+        }
+
+    def payload(self, parsed):
+        return self.largest * ITERATIONS
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        if parsed.complete and (last := parsed.rows[-1]["size"]) != self.largest:
+            problems.append(f"the table ends at {last} B, {self.largest} B was asked for")
+        gpus = Counter((gpu["node"], gpu["gpu"]) for gpu in parsed.facts["gpus"])
+        for (node, number), ranks in gpus.items():
+            if ranks > 1:
+                problems.append(f"{ranks} ranks used GPU {number} of {node}")
+        path = parsed.facts.get("path")
+        self._record.setdefault("proof", {})["nccl"] = path
+        return problems + (self.astray(path) if path else ["NCCL left no log that shows its path"])
+
+    def astray(self, path):
+        """Problems of the ways that NCCL took; each names both GPUs."""
+        variables, way = self.configurations[self.configuration]
+        problems, seen = [], False
+        for pair, ways in path["pairs"].items():
+            ends = [path["ranks"].get(rank) for rank in pair.split("->")]
+            if None in ends:
+                problems.append(f"rank {pair}: the log does not name both GPUs")
+            elif (ends[0]["node"] != ends[1]["node"]) == self.between_nodes:
+                seen = True
+                one, other = (f"{end['node']}, GPU {end['gpu']}" for end in ends)
+                problems += [
+                    f"NCCL took {taken} from {one} to {other}: {self.configuration} demands "
+                    f"{ASKED[way]}; {'; '.join(path['causes'][:2]) or 'its log gives no cause'}"
+                    for taken in ways
+                    if self.promised() and not re.fullmatch(way, taken)
+                ]
+        for cause in path["causes"]:
+            name = cause.partition(": ")[2].partition(" set by environment")[0]
+            if name.startswith("NCCL_") and name not in {**variables, **LOG}:
+                problems.append(Doubt(f"{cause} outside of the test"))
+        return problems if seen else [*problems, "the log of NCCL shows no way between the GPUs"]
+
+    def promised(self):
+        """Whether the site promises the way: some GPUs have no P2P, some networks no RDMA."""
+        features = self.current_partition.features
+        if self.configuration not in ("default", "no-nvls"):
+            return True
+        return "ethernet" not in features if self.between_nodes else "nvlink" in features
+
+    def measure(self, parsed):
+        return {
+            "latency_8B": parsed.quantity("time", size=8),
+            self.metric: parsed.quantity("bus_bandwidth", size=self.largest),
+        }
+
+
+@rfm.simple_test
+class Nccl(NcclBase):
+    """Between the GPUs of one node."""
+
+    test = parameter(
+        [(name, "default") for name in BENCHMARKS]
+        + [("all_reduce", name) for name in CONFIGURATIONS if name != "default"],
+        fmt=":".join,
+    )
+    valid_systems = ["+gpu +intra-node"]
+
+    def peaks(self, parsed):
+        return link_peaks(self, [self.metric])
+
+
+@rfm.simple_test
+class NcclBetween(NcclBase):
+    """Between the GPUs of all nodes."""
+
+    test = parameter(
+        [(name, "default") for name in BENCHMARKS] + [("all_reduce", "no-gdr")], fmt=":".join
+    )
+    valid_systems = ["+gpu +inter-node"]
+    configurations = BETWEEN

@@ -29,11 +29,12 @@ VERSIONS = ("3.4",)
 _CLASSES: dict[str, dict[str, tuple[tuple[int, ...], int]]] = {}
 _NONZEROS: dict[str, int] = {}
 with Path(__file__).with_name("npb_classes.csv").open(encoding="utf-8") as _file:
-    for _row in csv.DictReader(_file):
-        _size = tuple(map(int, _row["size"].split("x")))
-        _CLASSES.setdefault(_row["program"], {})[_row["class"]] = _size, int(_row["iterations"])
-        if _row["nonzeros"]:
-            _NONZEROS[_row["class"]] = int(_row["nonzeros"])
+    for _line in csv.DictReader(_file):
+        _of_program = _CLASSES.setdefault(_line["program"], {})
+        _points = tuple(map(int, _line["size"].split("x")))
+        _of_program[_line["class"]] = _points, int(_line["iterations"])
+        if _line["nonzeros"]:
+            _NONZEROS[_line["class"]] = int(_line["nonzeros"])
 
 #: Program on a cube of points -> class -> points in each direction, number of iterations.
 CUBES: Mapping[str, Mapping[str, tuple[int, int]]] = {

@@ -31,7 +31,7 @@ case ${1:-} in
 hpcc)
     "$suite/.venv/bin/python" -c '
 from assay.workloads import hpl_input, sizing
-print(hpl_input.hpcc([200], [32], sizing.Grid(1, 2)), end="")' >hpccinf.txt
+print(hpl_input.hpl([200], [32], sizing.Grid(1, 2), device=8), end="")' >hpccinf.txt
     pair hpcc
     sound hpccoutf.txt
     grep -qx 'CommWorldProcs=2' hpccoutf.txt || die "hpcc was not one world of two"

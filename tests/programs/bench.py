@@ -147,14 +147,10 @@ class Recorded:
 
     @classmethod
     def load(cls, name: str, data: Path = DATA) -> Recorded:
-        """A run under `data`/replay."""
+        """A run under `data`/replay. A stream that has no file was empty."""
         folder = data / "replay" / name
-        files = {
-            path.name: path.read_text()
-            for path in sorted(folder.iterdir())
-            if path.name not in ("stdout", "stderr")
-        }
-        return cls((folder / "stdout").read_text(), (folder / "stderr").read_text(), files)
+        files = {path.name: path.read_text() for path in sorted(folder.iterdir())}
+        return cls(files.pop("stdout", ""), files.pop("stderr", ""), files)
 
     def but(self, **change: Any) -> Recorded:
         """The same run with something changed."""

@@ -1,12 +1,13 @@
 """mpiGraph of LLNL: bandwidth between all pairs of nodes, while every node sends and receives.
 
-Tournament measures each pair alone and names the node that is slow. Here all nodes work at the same
-time, so the links between switches are under load, too.
+Tournament measures each pair alone, and names slow pairs and links. Here all nodes work at the same
+time, so the links between switches are under load, too; a slow node is named.
 """
 
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
+from assay.compare.all_pairs import slow_nodes
 from assay.parse import mpigraph
 from assay.prove.links import message_bytes
 from assay.run import MpiTransportCheck
@@ -15,6 +16,9 @@ from assay.workloads.sizing import Layout
 
 #: profile -> size of a message [B], repetitions, and messages in flight.
 WORK = {"smoke": (64 << 10, 10, 16), "full": (1 << 20, 20, 8)}
+
+#: A node that is this much worse than the others with every node is slow.
+TOLERANCE = 0.2
 
 #: Most ranks inside one node.
 LOCAL = 8
@@ -60,6 +64,9 @@ class MpiGraph(MpiTransportCheck):
 
     def read(self):
         return mpigraph.parse(self.stdout_text())
+
+    def accused(self, parsed):
+        return slow_nodes(parsed.rows, TOLERANCE) if self.between_nodes else []
 
     def measure(self, parsed):
         sent = [row for row in parsed.rows if row["way"] == "send"]

@@ -6,8 +6,8 @@ file       file of the test, below reframe/
 case       option -n of ReFrame, which selects one case
 arguments  further options of ReFrame
 program    name of the program that replays the run
-run        may be absent: the folder of the run, if another test has what the program said beside
-changes    with `run`: what was said otherwise; see `changes` of a fault
+run        may be absent: the folder of the run, if it is not NAME
+changes    may be absent: what the run of this list said otherwise; see `changes` of a fault
 compiler   may be absent: name of the compiler by which the job makes the program
 stack      features of the stack, and its extras
 storage    for a storage test: `direct` if the program has its file open with O_DIRECT, or `cached`

@@ -29,23 +29,12 @@ VERSIONS = ("3.4",)
 _CLASSES: dict[str, dict[str, tuple[tuple[int, ...], int]]] = {}
 _NONZEROS: dict[str, int] = {}
 with Path(__file__).with_name("npb_classes.csv").open(encoding="utf-8") as _file:
-<<<<<<< HEAD
-    for _entry in csv.DictReader(_file):
-        _size = tuple(map(int, _entry["size"].split("x")))
-        _CLASSES.setdefault(_entry["program"], {})[_entry["class"]] = (
-            _size,
-            int(_entry["iterations"]),
-        )
-        if _entry["nonzeros"]:
-            _NONZEROS[_entry["class"]] = int(_entry["nonzeros"])
-=======
     for _line in csv.DictReader(_file):
         _of_program = _CLASSES.setdefault(_line["program"], {})
         _points = tuple(map(int, _line["size"].split("x")))
         _of_program[_line["class"]] = _points, int(_line["iterations"])
         if _line["nonzeros"]:
             _NONZEROS[_line["class"]] = int(_line["nonzeros"])
->>>>>>> hcut
 
 #: Program on a cube of points -> class -> points in each direction, number of iterations.
 CUBES: Mapping[str, Mapping[str, tuple[int, int]]] = {

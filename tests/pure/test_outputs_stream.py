@@ -46,6 +46,7 @@ test_a_damage_is_a_problem = problems(
         ("Solution Validates", "Failed Validation on array a[]", "Failed Validation on array a[]"),
         ("Solution Validates", "Solution", "did not say that its solution validates"),
         ("Threads counted = 2", "Threads counted = 1", "1 threads ran, 2 were asked for"),
+        ("Threads requested = 2", "Threads", "2 threads ran, none were asked for"),
         ("Scale:", "Copy: ", "a function has more than one row"),
         ("Add: ", "Sum: ", "no row of Add"),
         (RATE, "nan", "rate is nan"),

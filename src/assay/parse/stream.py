@@ -85,7 +85,7 @@ def parse(text: str) -> Parsed:
         problems.append("STREAM did not say that its solution validates")
     counted = facts.pop("counted", facts.get("threads"))
     if counted != facts.get("threads"):
-        problems.append(f"{counted} threads ran, {facts['threads']} were asked for")
+        problems.append(f"{counted} threads ran, {facts.get('threads', 'none')} were asked for")
     return Parsed(
         "stream", "stream", version[1], ended and not lacks, tuple(rows), units(_COLUMNS),
         capped(problems), facts | read_as(version[1], KNOWN),

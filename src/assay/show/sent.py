@@ -32,7 +32,7 @@ _LONG = {"bw": 1 << 16, "": curves.LONG, "nccl": 1 << 26}
 
 #: Programs of two ranks, of one side, and those whose bandwidth counts both directions.
 _TWO_RANKS = re.compile(r"IMB-\S+ (PingPong|PingPing|Uniband|Biband)\b.*|ib_.*|NPmpi|ucx_perf.*")
-_ONE_SIDE = re.compile(r"osu_(put|get|acc|get_acc|fop|cas)_.*|fi_rma_bw")
+_ONE_SIDE = re.compile(r"osu_(put|get|acc|get_acc|fop|cas)_.*")
 _BOTH_WAYS = re.compile(r"osu_(put_)?bibw|IMB-\S+ Biband")
 
 #: Kind of link -> the lanes of UCX and the ways of NCCL that use it.

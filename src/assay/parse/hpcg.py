@@ -9,7 +9,17 @@ import math
 import re
 from collections.abc import Iterable
 
-from assay.parse.reading import Parsed, ParseError, Row, only, read_as, real, recogniser, split
+from assay.parse.reading import (
+    Parsed,
+    ParseError,
+    Row,
+    only,
+    read_as,
+    real,
+    recogniser,
+    split,
+    without_warnings,
+)
 from assay.parse.tables import Identity, Line, capped, contradictions
 
 KNOWN = ("2.4", "3.0", "3.1")
@@ -55,7 +65,7 @@ def parse(text: str) -> Parsed:
 
     :raises ParseError: no report, or several; no version; or a number that is none.
     """
-    lines = list(enumerate(split(text), 1))
+    lines = list(without_warnings(split(text)))
     at, begin = only([line for _, line in lines], _BEGIN, "a report of HPCG")
     version = begin["version"] or next(
         (said[1] for _, line in lines[at : at + 2] if (said := _VERSION.fullmatch(line))), ""

@@ -21,7 +21,9 @@ KNOWN = ("5.6", "5.8", "5.9", "1.7", "1.8", "5.10")
 _VERSION = re.compile(r" *STREAM [Vv]ersion \$Revision: (\d[\d.]{0,9}) *\$ *(?:\(.*\))?")
 _TITLE = re.compile(r" *Function +(?:Best )?Rate \(?MB/s\)? +Avg time +Min time +Max time")
 _VALID = re.compile(r" *Solution Validates\b.*")
-_LINE = re.compile(r" *-{40,}")
+_LINE = re.compile(r"^ *-{40,}$")
+#: Stands for a line of dashes: STREAM warns between two of them, as Open MPI does.
+_RULE = "=" * 40
 _INVALID = re.compile(r" *(?:Failed Validation|WEIRD:|For array \w\[\], \d+ errors)")
 #: What the header states; the aggregate size of the variant over MPI counts all ranks.
 _FACTS = {
@@ -57,7 +59,7 @@ def parse(text: str) -> Parsed:
 
     :raises ParseError: no version, or several of them: appended outputs, or ranks that ran alone.
     """
-    lines = list(without_warnings(split(text)))
+    lines = list(without_warnings([_LINE.sub(_RULE, line) for line in split(text)]))
     plain = [line for _, line in lines]
     _, version = only(plain, _VERSION, "version of STREAM")
     said = {name: first(plain, pattern) for name, pattern in _FACTS.items()}
@@ -72,7 +74,7 @@ def parse(text: str) -> Parsed:
             for row in cells((number, rest), _COLUMNS, problems, identities=identities):
                 rows.append({"function": name, **row})
         begun = begun or bool(_TITLE.fullmatch(line))
-        ended = valid and bool(_LINE.fullmatch(line)) and number <= text.count("\n")
+        ended = valid and line == _RULE and number <= text.count("\n")
         valid = valid or bool(_VALID.fullmatch(line))
         if ended:
             break

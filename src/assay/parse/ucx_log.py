@@ -283,6 +283,7 @@ _LAST_WORDS = re.compile(
     r"(?:\[[^\s\[\]:]+:\d{1,9} *:[^\]\s]*:\d{1,9}\] +(?:\S+:\d{1,9} +)?|:\d{1,9} +Fatal: )(.*)"
 )
 _FIRST_COPY = re.compile(r"mpool uct_scopy_iface_tx_mp: allocated chunk")
+_BY_NOBODY = re.compile(r"(?:(?<!\S)[^\s:]{1,200}:\d{1,9} {1,9})?UCX {1,9}INFO {1,9}")
 _CONFIG_NAME = re.compile(r"(?:.*\b)?(?:cfg#\d+|ep_cfg\[\d+\])")
 _TITLE = re.compile(r"(?P<kind>.+?)(?:\((?P<variant>[^)]*)\))? (?:from|into|of) (?P<memory>.+)")
 _RANGE = re.compile(
@@ -335,7 +336,7 @@ class _Reader:
     def line_of_nobody(self, line: str) -> None:
         """Read a line of a log in which no line names its process."""
         self._before_the_log(line)
-        said = re.sub(r"(?:\S+:\d{1,9} +)?UCX +INFO +", "", line.strip("# \t\r"))
+        said = _BY_NOBODY.sub("", line.strip("# \t\r"))
         if said.startswith("|"):
             self._cells(("", 0), said)
         elif _LANES.match(said):

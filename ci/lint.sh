@@ -20,7 +20,7 @@ while IFS= read -r -d '' file; do
     if [[ $(head -c 64 "$file" | tr -d '\0' | head -n 1) =~ ^'#!'.*sh$ ]]; then
         scripts+=("$file")
     fi
-done < <(git ls-files -z --cached --others --exclude-standard -- ':!tests/data' ':!studies/tests/data')
+done < <(git ls-files -z --cached --others --exclude-standard -- ':!tests/data' ':!studies/tests/data' ':!*.jinja')
 step shellcheck "${scripts[@]}"
 step yamllint --strict .
 step ci/image-lint.py

@@ -69,7 +69,7 @@ class NcclBase(GpusOfNode, MpiCheck):
 
     @run_after("init")
     def describe(self):
-        name, self.configuration = self.test
+        name, self.configuration = self.collective
         self.program = f"{name}_perf"
         self.executable = self.program
         self.largest = LARGEST[self.profile]
@@ -163,7 +163,7 @@ class NcclBase(GpusOfNode, MpiCheck):
 class Nccl(NcclBase):
     """Between the GPUs of one node."""
 
-    test = parameter(
+    collective = parameter(
         [(name, "default") for name in BENCHMARKS]
         + [("all_reduce", name) for name in CONFIGURATIONS if name != "default"],
         fmt=":".join,
@@ -178,7 +178,7 @@ class Nccl(NcclBase):
 class NcclBetween(NcclBase):
     """Between the GPUs of all nodes."""
 
-    test = parameter(
+    collective = parameter(
         [(name, "default") for name in BENCHMARKS] + [("all_reduce", "no-gdr")], fmt=":".join
     )
     valid_systems = ["+gpu +inter-node"]

@@ -63,7 +63,7 @@ def run(bench, configuration, outputs, *features):
     bench.record_all()
     runs = {name: HPL.but(stdout=text) for name, text in outputs.items()}
     bench.replays("all_reduce_perf", ["nccl-tests", "mpi"], runs)
-    case = f"Nccl%test=all_reduce:{configuration}$"
+    case = f"Nccl%collective=all_reduce:{configuration}$"
     return bench.run("-n", case, "--mode", "smoke", path="reframe/network/nccl.py")
 
 

@@ -94,7 +94,7 @@ FAULTS = {
     ),
     "datagrams": (
         over_verbs(BOTH.replace("rc_", "ud_")),
-        "ud_verbs carried messages of 1..4194304 B: rc_verbs was asked for",
+        "ud_verbs/rxe0:1 carried messages of 1..4194304 B: rc_verbs was asked for",
     ),
     "lost": (
         over_verbs(completer_retry_err=29_000, rcvd_seq_err=14_000),

@@ -78,7 +78,8 @@ class Table:
 class Config:
     """The lanes of an endpoint for tagged messages; some of them may never be used.
 
-    Without tagged messages they are those for active messages, else all.
+    Without tagged messages they are those for active messages. Endpoints without messages (windows
+    of MPI) count, with all their lanes, only in a log of no others.
     """
 
     process: Process
@@ -309,6 +310,7 @@ class _Reader:
         self.env: dict[Process, dict[str, str]] = {}
         self.unused: set[str] = set()
         self.configs: dict[Config, None] = {}
+        self.without_messages: dict[Config, None] = {}
         self.messages: dict[str, dict[str, None]] = {"WARN": {}, "ERROR": {}}
         self.copiers: set[Process] = set()
         self.tables: list[Table] = []
@@ -319,7 +321,8 @@ class _Reader:
             self._close(process)
         return UcxLog(
             frozenset(self.processes), self.versions, self.env, frozenset(self.unused),
-            tuple(self.configs), tuple(self.tables), tuple(self.messages["WARN"]),
+            tuple(self.configs or self.without_messages), tuple(self.tables),
+            tuple(self.messages["WARN"]),
             tuple(self.messages["ERROR"]), frozenset(self.copiers),
         )  # fmt: skip
 
@@ -341,7 +344,7 @@ class _Reader:
             self._cells(("", 0), said)
         elif _LANES.match(said):
             self._message(("", 0), "INFO", said)
-        if self.configs or self.open:
+        if self.configs or self.without_messages or self.open:
             self.processes.add(("", 0))
 
     def _before_the_log(self, text: str) -> None:
@@ -361,9 +364,10 @@ class _Reader:
             self.env[process] = dict(pairs)
         elif match := _LANES.match(said):
             of = dict(re.findall(r"(\w+)\(([^()]*)\)", match[2]))
-            lanes = of.get("tag") or of.get("am") or " ".join(of.values())
-            found = tuple(dict.fromkeys(lanes.split()))
-            self.configs[Config(process, match[1].strip(), found)] = None
+            messages = of.get("tag") or of.get("am")
+            found = tuple(dict.fromkeys((messages or " ".join(of.values())).split()))
+            configs = self.configs if messages else self.without_messages
+            configs[Config(process, match[1].strip(), found)] = None
         elif _FIRST_COPY.match(said):
             self.copiers.add(process)
         else:

@@ -154,4 +154,4 @@ def test_lock_and_seal_of_another_site(copy: Copy) -> None:
 def test_a_lock_cannot_be_sealed_without_solving(copy: Copy) -> None:
     with pytest.raises(SystemExit) as stop:
         copy.run("seal")
-    assert stop.value.code == 64
+    assert stop.value.code == 2

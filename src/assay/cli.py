@@ -102,12 +102,12 @@ def _of_outputs(commands: Commands) -> None:
         "path, and a link or a site to compare with. The exit code is that of the verdict.",
     )  # fmt: skip
     _option(judge, "file", "FILE", "an output, - for stdin", type=str)
-    several = {"action": "append", "default": [], "type": str}
-    named = "hardware of hardware.yaml, such as link=infiniband-hdr"
-    _option(judge, "--hardware", "ROLE=NAME", named, **several)
     _option(judge, "--site", "SITE", "compare with the references of this site", type=str)
-    case = "which case of the site it is, such as partition=gpu; may be given again"
-    _option(judge, "--case", "KEY=VALUE", case, **several)
+    for option, metavar, text in (
+        ("--hardware", "ROLE=NAME", "hardware of hardware.yaml: link=infiniband-hdr"),
+        ("--case", "KEY=VALUE", "of the case of the site: partition=gpu; may be given again"),
+    ):
+        _option(judge, option, metavar, text, type=str, action="append", default=[])
     _option(judge, "--plot", "FILE", "an SVG or .png (default: the name of the output, .svg)")
     sites = files.SUITE / "site-config"
     _option(judge, "--folder", None, "of the sites (default: that of the suite)", default=sites)
@@ -334,7 +334,7 @@ def _parse(args: argparse.Namespace) -> int:
     if args.table or any(map(os.path.isdir, args.files)):
         from assay.show import sent  # noqa: PLC0415
 
-        return Exit.PASS if sent.table(args.files, args.last_size) else Exit.FAIL
+        return sent.table(args.files, args.last_size)
     ends = set()
     for name in args.files:
         result, end = _parse_file(name, args.last_size)
@@ -350,10 +350,9 @@ def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], Exit]
 
     try:
         parsed = sent.read(name, last_size)
-    except (OSError, ParseError) as problem:
-        reason = sent.why_unread(problem)
+    except ParseError as problem:
         unread: dict[str, Any] = dict.fromkeys(("family", "program", "version"))
-        unread.update(complete=False, rows=[], units={}, problems=[reason], facts={})
+        unread.update(complete=False, rows=[], units={}, problems=[str(problem)], facts={})
         return {"file": name, **unread}, Exit.UNKNOWN
     return {"file": name, **parsed.as_dict()}, Exit.PASS if parsed.sound else Exit.FAIL
 

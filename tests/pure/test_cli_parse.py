@@ -69,7 +69,7 @@ def test_a_table_of_several_outputs(capsys):
 
 
 def test_an_empty_folder_is_not_sound(capsys, tmp_path):
-    assert cli.main(["parse", str(tmp_path)]) == 1
+    assert cli.main(["parse", str(tmp_path)]) == 2
     assert "0 outputs" in capsys.readouterr().out
 
 

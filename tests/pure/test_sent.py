@@ -39,16 +39,17 @@ def judged(tmp_path, monkeypatch, capsys):
 def test_a_good_rate_over_a_proven_path_passes(judged, tmp_path):
     code, out, _ = judged(log("rc_mlx5/mlx5_0:1") + osu_bw(12000), *LINK)
     assert (code, out.split(":")[0]) == (0, "PASS")
+    assert out.startswith("PASS: sent.txt, osu_bw 7.2, path rc_mlx5/mlx5_0:1\n")
     assert "96% of infiniband-edr" in out
-    assert "not known: no launch was witnessed" in out
-    assert "not known: which path" not in out
+    assert "no launch was witnessed" in out
+    assert "not known: the path" not in out
     assert (tmp_path / "sent.svg").read_text().startswith("<?xml")
 
 
 def test_a_path_that_nobody_saw_never_passes(judged):
     code, out, _ = judged(osu_bw(12000), *LINK)
     assert (code, out.split(":")[0]) == (3, "INCONCLUSIVE")
-    assert "not known: which path the bytes took" in out
+    assert "not known: the path" in out
 
 
 @pytest.mark.parametrize(
@@ -143,10 +144,18 @@ def test_a_wrong_word_is_one_clear_line(judged, options, said):
     assert said in err
 
 
+def test_a_metric_without_a_reference_does_not_hide_another(judged, site, tmp_path):
+    """A site without a rule for the rest refuses what it does not know."""
+    file = tmp_path / "sites" / "mine" / "references.yaml"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "recorded": None}))
+    _, out, _ = judged(log("rc_mlx5/mlx5_0:1") + osu_bw(12000), *site, *CASE)
+    assert out.startswith("PASS")
+
+
 def test_a_case_that_no_reference_fits_names_those_that_the_site_has(judged, site):
     code, _, err = judged(osu_bw(12000), *site)
     assert (code, err.count("\n")) == (2, 1)
-    assert "the site has {partition: ib, test: Osu, benchmark: bw}" in err
+    assert "--case says which: it has {partition: ib, test: Osu, benchmark: bw}" in err
 
 
 def test_what_is_no_output(judged):
@@ -159,7 +168,15 @@ def test_every_recorded_output_gets_a_verdict(judged):
         for file in sorted((DATA / folder).glob("*.txt"))[:3]:
             code, out, err = judged(file.read_text(errors="replace"), *LINK)
             assert code in (0, 1, 3) or "assay judge: sent.txt: " in err
-            assert out.count("not known: no launch") == (code != 2)
+            assert out.count("no launch was witnessed") == (code != 2)
+
+
+def test_all_reduce_of_nccl_over_sockets_is_not_infiniband(judged):
+    text = (DATA / "nccl-tests/all_reduce.2.14.n2g2.log.txt").read_text()
+    assert "NET/IB" in text
+    assert "which is not infiniband-edr" not in judged(text, *LINK)[1]
+    _, out, _ = judged(text.replace("NET/IB", "NET/Socket"), *LINK)
+    assert "FAIL: the bytes took NET/Socket" in out
 
 
 def test_it_needs_no_checkout_around():

@@ -6,7 +6,6 @@ Nobody witnessed their launch. Only a log of UCX or NCCL in the output shows the
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections import Counter
@@ -23,12 +22,9 @@ from assay.prove import transports
 from assay.quantities import number
 from assay.workloads.osu import SIZES
 
-#: The share of the rate of a link that the best rate of an output reaches. A link with half of its
-#: lanes, or a fall back to another path, stays below.
-LEAST_OF_LINK = 0.7
-
-#: Smallest message that can show it [B]: one of many in flight, one alone, one of NCCL.
-_LONG = {"bw": 1 << 16, "": curves.LONG, "nccl": 1 << 26}
+#: The share of the rate of a link that the best rate reaches: half of its lanes, or another path,
+#: stay below. It needs messages of this size [B].
+LEAST_OF_LINK, LONG_OF_NCCL, LONG = 0.7, 1 << 26, 1 << 16
 
 #: Programs of two ranks, of one side, and those whose bandwidth counts both directions.
 _TWO_RANKS = re.compile(r"IMB-\S+ (PingPong|PingPing|Uniband|Biband)\b.*|ib_.*|NPmpi|ucx_perf.*")
@@ -37,28 +33,24 @@ _BOTH_WAYS = re.compile(r"osu_(put_)?bibw|IMB-\S+ Biband")
 
 #: Kind of link -> the lanes of UCX and the ways of NCCL that use it.
 _LINKS = {
-    "infiniband": re.compile(r"(rc|dc|ud|gga)(_\w+)?(/.*)?|NET/IB.*"),
-    "nvlink": re.compile(r"cuda_ipc(/.*)?|(P2P|NVLS)(/.*)?"),
+    "infiniband": re.compile(r"(rc|dc|ud|gga)_\w+/.*|NET/IB.*"),
+    "nvlink": re.compile(r"cuda_ipc/.*|(P2P|NVLS)(/.*)?"),
 }
 
-_WITNESS = (
-    "no launch was witnessed: nodes, binding, other work and the exit code are unknown, a text can "
-    "be changed, and one output shows no spread"
-)
-_LOGGED = (
-    "which path the bytes took: send an output with UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or of "
-    "NCCL with NCCL_DEBUG=INFO"
-)
-_MACHINE = "what the machine should deliver: name --hardware link=NAME, or a --site"
+_WITNESS = "nodes, other work, exit code: no launch was witnessed, and a text can be changed"
+_LOGGED = "the path: UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO, would show it"
+_MACHINE = "what the machine should deliver: no --site is named, and no link that its messages fill"
 
 
 def read(name: str, last_size: int | None = None) -> Parsed:
     """An output, with its path as far as a log in it shows it; ``-`` is the standard input.
 
-    :raises OSError: the file cannot be read.
-    :raises ParseError: no parser reads it.
+    :raises ParseError: the file cannot be read, or no parser reads it.
     """
-    raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise ParseError(error.strerror or str(error)) from None
     # Open MPI 5 puts NUL bytes into an output.
     text = raw.decode("utf-8", errors="replace").replace("\0", "")
     try:
@@ -73,11 +65,6 @@ def read(name: str, last_size: int | None = None) -> Parsed:
     return transports.with_path(parsed, text)
 
 
-def why_unread(error: Exception) -> str:
-    """Why an output was not read, in one line."""
-    return getattr(error, "strerror", None) or str(error)
-
-
 def ways_of(parsed: Parsed) -> list[str]:
     """The lanes of UCX, or the ways of NCCL, that a log in the output shows."""
     said = parsed.facts.get("path") or {}
@@ -85,18 +72,20 @@ def ways_of(parsed: Parsed) -> list[str]:
     return sorted(said.get("lanes") or {way for ways in pairs for way in ways})
 
 
-def table(names: Sequence[str], last_size: int | None) -> bool:
-    """Print a line for each output, of a folder for all in it; whether all are sound."""
+def table(names: Sequence[str], last_size: int | None) -> Exit:
+    """Print a line for each output, of a folder for all in it."""
     rows, ends = [("file", "program", "version", "whole", "path", "first problem")], Counter[str]()
-    for name in (str(file) for place in names for file in _in(Path(place))):
+    found = (sorted(p.rglob("*")) if p.is_dir() else [p] for p in map(Path, names))
+    for name in (str(file) for each in found for file in each if not file.is_dir()):
         try:
             parsed = read(name, last_size)
-        except (OSError, ParseError) as error:
-            rows.append((name, "-", "-", "not read", "-", why_unread(error)))
+        except ParseError as error:
+            rows.append((name, "-", "-", "not read", "-", str(error)))
             ends["not read"] += 1
             continue
-        as_other = parsed.facts.get("read_as")
-        version = f"{parsed.version or '-'}{f' (read as {as_other})' if as_other else ''}"
+        version = parsed.version or "-"
+        if other := parsed.facts.get("read_as"):
+            version += f" (read as {other})"
         path, problem = ", ".join(ways_of(parsed)) or "not shown", (*parsed.problems, "")[0]
         whole = "yes" if parsed.complete else "no"
         rows.append((name, parsed.program, version, whole, path, problem))
@@ -105,11 +94,9 @@ def table(names: Sequence[str], last_size: int | None) -> bool:
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     print(f"{len(rows) - 1} outputs: {', '.join(f'{n} {end}' for end, n in sorted(ends.items()))}")
-    return ends["sound"] == len(rows) - 1 > 0
-
-
-def _in(place: Path) -> list[Path]:
-    return sorted(filter(Path.is_file, place.rglob("*"))) if place.is_dir() else [place]
+    if ends["not whole"] or ends["with problems"]:
+        return Exit.FAIL
+    return Exit.PASS if ends["sound"] == len(rows) - 1 > 0 else Exit.UNKNOWN
 
 
 def command(args: argparse.Namespace) -> int:
@@ -117,9 +104,9 @@ def command(args: argparse.Namespace) -> int:
     site = args.folder / (args.site or "any")
     try:
         hardware = _pairs(args.hardware, "--hardware link=infiniband-hdr")
-        if args.site and not (site / "references.yaml").exists():
+        if not (site / "references.yaml").exists():
             known = [path.parent.name for path in args.folder.glob("*/references.yaml")]
-            raise ReferencesError(f"{site}: no such site; {files.nearest(args.site, known)}")
+            raise ReferencesError(f"{site}: no such site; {files.nearest(site.name, known)}")
         peaks.check(site, hardware)
         link = peaks.peak(site, hardware, "link", "bandwidth")
         judged = _Judged(read(args.file, args.last_size), hardware.get("link", ""), link)
@@ -127,18 +114,17 @@ def command(args: argparse.Namespace) -> int:
             case = _pairs(args.case, "--case partition=NAME")
             judged.by(References.load(site / "references.yaml"), case)
         drawn = judged.draw(args.plot, Path(args.file))
-    except (OSError, ParseError, ReferencesError) as error:
-        named = "" if isinstance(error, ReferencesError) else f"{args.file}: "
-        print(f"assay judge: {named}{why_unread(error)}", file=sys.stderr)
+    except (ParseError, ReferencesError) as error:
+        named = f"{args.file}: " if isinstance(error, ParseError) else ""
+        print(f"assay judge: {named}{error}", file=sys.stderr)
         return Exit.UNKNOWN
     verdict, parsed = judged.verdict, judged.parsed
-    print(
-        f"{verdict.value}: {args.file}, {parsed.program} {parsed.version or 'of unknown version'}"
-    )
+    path = f", path {', '.join(judged.ways)}" if judged.ways else ""
+    print(f"{verdict.value}: {args.file}, {parsed.program} {parsed.version or '?'}{path}")
     for its, why in judged.reasons:
         print(f"  {its.value}: {why}")
-    for unknown, there in ((_WITNESS, False), (_LOGGED, judged.ways), (_MACHINE, judged.compared)):
-        if not there:
+    for unknown, seen in ((_WITNESS, False), (_LOGGED, judged.ways), (_MACHINE, judged.compared)):
+        if not seen:
             print(f"  not known: {unknown}")
     print(f"plot: {drawn}" if drawn else "no plot: it has no values by message size")
     return Exit[verdict.name]
@@ -156,8 +142,7 @@ class _Judged:
     def __init__(self, parsed: Parsed, name: str, link: float | None) -> None:
         self.parsed, self.name, self.link = parsed, name, link
         self.ways, self.nccl = ways_of(parsed), parsed.family == "nccl-tests"
-        #: Whether a value was compared with what the machine should deliver.
-        self.compared = False
+        self.compared = False  # with what the machine should deliver
         self.reasons = [(Verdict.FAIL, problem) for problem in parsed.problems]
         if not parsed.complete:
             self.reasons.append((Verdict.FAIL, "the output is not whole"))
@@ -177,10 +162,9 @@ class _Judged:
     @property
     def verdict(self) -> Verdict:
         """PASS only if a value was compared, and a log shows the path."""
-        found = judge.worst(verdict for verdict, _ in self.reasons)
-        if found in judge.RED or not self.compared:
-            return found if found in judge.RED else Verdict.RECORDED
-        return Verdict.PASS if self.ways else Verdict.INCONCLUSIVE
+        own = Verdict.PASS if self.ways else Verdict.INCONCLUSIVE
+        of_all = [verdict for verdict, _ in self.reasons if verdict in judge.RED]
+        return judge.worst([*of_all, own if self.compared else Verdict.RECORDED])
 
     def _way(self) -> None:
         """Whether the log shows another path than the named link."""
@@ -195,17 +179,16 @@ class _Judged:
 
     def _rate(self, link: float) -> None:
         """Whether the best rate reaches that of the link in one direction [MB/s]."""
-        program, facts, units = self.parsed.program, self.parsed.facts, self.parsed.units
-        columns = [name for name in units if name.startswith("bus_bandwidth")]
-        if self.pattern and not self.pattern.startswith("collective") and "bandwidth" in units:
-            columns = ["bandwidth"]
-        long = _LONG["nccl" if self.nccl else "bw" if "bw" in program else ""]
-        long_rows = [row for row in self.parsed.rows if int(row.get("size", 0)) >= long]
-        rates = [float(row[name]) for row in long_rows for name in columns]
+        parsed, long = self.parsed, LONG_OF_NCCL if self.nccl else LONG
+        columns = [name for name in parsed.units if name.startswith("bus_bandwidth")]
+        if self.pattern and not self.pattern.startswith("collective"):
+            columns = ["bandwidth"] * ("bandwidth" in parsed.units)
+        rows = [row for row in parsed.rows if int(row.get("size", 0)) >= long]
+        rates = [float(row[name]) for row in rows for name in columns]
         if not rates:
             return
-        both = _BOTH_WAYS.match(program) or facts.get("bidirectional")
-        both = both or "bidirectional" in facts.get("modes", ())
+        told = parsed.facts.get("bidirectional") or "bidirectional" in parsed.facts.get("modes", ())
+        both = told or _BOTH_WAYS.match(parsed.program)
         best = max(rates) * (1e3 if self.nccl else 0.5 if both else 1)
         self.compared, share = True, best / link
         verdict = Verdict.FAIL if share < LEAST_OF_LINK else Verdict.PASS
@@ -216,28 +199,25 @@ class _Judged:
         self.reasons.append((verdict, f"{said}; {wanted}"))
 
     def by(self, references: References, case: Mapping[str, str]) -> None:
-        """Compares its values with the references of a site.
-
-        :raises ReferencesError: none fits, or one cannot be used.
-        """
+        """Compares its values with the references of a site, which raise ReferencesError."""
         case = {"benchmark": self.parsed.program.removeprefix("osu_"), **case}
-        values, before = _metrics(self.parsed), len(self.reasons)
-        for metric, (value, unit) in values.items():
-            expected = references.find(case, metric, unit, self.link)
+        values, before, why = _metrics(self.parsed), len(self.reasons), "no reference fits"
+        for name, (value, unit) in values.items():
+            try:
+                expected = references.find(case, name, unit, self.link)
+            except ReferencesError as error:
+                why = str(error)
+                continue
             if not isinstance(expected, Recorded):
                 said = judge.judge([value], expected)
-                self.reasons.append((said.verdict, f"{metric}: {said.why} ({expected.source})"))
+                self.reasons.append((said.verdict, f"{name}: {said.why} ({expected.source})"))
         if len(self.reasons) == before:
-            fit = "; ".join(references.having(values)) or "no values of this program"
-            why = f"no reference fits the --case of this {self.parsed.program}; the site has"
-            raise ReferencesError(f"{references.path}: {why} {fit}")
+            has = "; ".join(references.having(values)) or f"no value of {self.parsed.program}"
+            raise ReferencesError(f"{references.path}: {why}; --case says which: it has {has}")
         self.compared = True
 
     def draw(self, output: Path | None, name: Path) -> Path | None:
-        """Draws the values over the message size; None if it has none.
-
-        :raises ReferencesError: the file cannot be written.
-        """
+        """Draws the values over the message size; None if it has none."""
         from assay.show import figure, plots  # noqa: PLC0415 - matplotlib takes a second
 
         lines, column, units = [], "", self.parsed.units
@@ -245,8 +225,7 @@ class _Judged:
             buses = [name for name in rows[0] if name.startswith("bus_bandwidth")]
             column = (*buses, curves.column(rows) or "size")[0]
             points = (figure.positive(row, ("size", column)) for row in rows)
-            line = tuple(sorted((at[0], at[1]) for at in points if at))
-            if len(line) > 1:
+            if len(line := tuple(sorted((at[0], at[1]) for at in points if at))) > 1:
                 lines.append(plots.Line(of or self.parsed.program, line))
         if not lines:
             return None
@@ -257,8 +236,7 @@ class _Judged:
         words, title = column.replace("_", " "), f"{self.verdict.value}: {name.name}"
         drawing = plots.Lines(words, units[column], "size", tuple(lines), plots.SIZES, base=10)
         made = figure.of_lines(words, f"{title}, {self.parsed.program}", drawing, ())
-        results = Path(os.environ.get("ASSAY_RESULTS") or "results")
-        output = output or (results if results.is_dir() else Path()) / f"{name.stem}.svg"
+        output = output or Path(f"{name.stem}.svg")
         picture = plots.png(made.canvas) if output.suffix == ".png" else made.document
         files.write(output, picture, ReferencesError, "; name another place with --plot FILE")
         return output
@@ -266,12 +244,11 @@ class _Judged:
 
 def _pattern(parsed: Parsed) -> str:
     """The pattern of ``judge/curves.yaml``; empty if the output has no such curve."""
-    program = parsed.program
     if parsed.facts.get("accelerator"):
         return "gpu"
-    if _ONE_SIDE.fullmatch(program):
+    if _ONE_SIDE.fullmatch(parsed.program):
         return "one-sided"
-    if transports.POINT_TO_POINT.match(program) or _TWO_RANKS.fullmatch(program):
+    if transports.POINT_TO_POINT.match(parsed.program) or _TWO_RANKS.fullmatch(parsed.program):
         return "point-to-point"
     return "collective over a network" if parsed.family in ("osu", "osu-py", "imb") else ""
 
@@ -279,9 +256,9 @@ def _pattern(parsed: Parsed) -> str:
 def _tables(parsed: Parsed) -> dict[str, list[Mapping[str, Any]]]:
     """The rows with a message size, of each program and number of ranks in the output."""
     found: dict[str, list[Mapping[str, Any]]] = {}
-    several = {at for at in ("test", "ranks") if len({row.get(at) for row in parsed.rows}) > 1}
+    several = [at for at in ("ranks", "test") if len({row.get(at) for row in parsed.rows}) > 1]
     for row in parsed.rows if "size" in parsed.units else ():
-        found.setdefault(" ".join(f"{at} {row[at]}" for at in sorted(several)), []).append(row)
+        found.setdefault(" ".join(f"{at} {row[at]}" for at in several), []).append(row)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import statistics
 import time
 from pathlib import Path
 
@@ -16,12 +17,13 @@ LENGTH = 1 << 20
 #: Length of a text of many lines [B].
 MANY = 10 * LENGTH
 
-#: A text is compared with one that is this many times shorter. A linear parser takes as many times
-#: longer for it, a quadratic one 64 times. MOST is about the mean of both, on a scale of ratios.
-TIMES, MOST = 8, 22
+#: A text is compared with so many readings of one that is as many times shorter. A linear parser
+#: takes as long for both, a quadratic one this many times longer. MOST is about the mean of both,
+#: on a scale of ratios.
+TIMES, MOST = 8, 2.8
 
-#: Each time is the least of at most so many: what else the machine does can only add to it.
-LOOKS = 5
+#: The median of so many looks decides, unless the first is clear.
+LOOKS, CLEAR = 5, 1.7
 
 PIECES = ["a", " ", "0", "[", "[a:", "[a:1] ", ": ", "\t", "=", "1 ", "1.0e", "|", "+", "-", "/"]
 
@@ -73,17 +75,21 @@ def test_a_search_that_begins_at_each_character_is_seen(pattern):
 def linear(read, begin, piece, length):
     """Whether the time of a reader grows with the length of a text, which is a repeated piece.
 
-    Both times are of this process, so neither the speed of the machine nor its load counts.
+    Both times are of this process, and about as long if the reader is linear. So other work, which
+    a virtual machine cannot keep out of them, adds the same to both.
     """
     short, long = (begin + piece * (n // len(piece)) for n in (length // TIMES, length))
-    least = min(seconds(read, short) for _ in range(LOOKS))
+    ratios = []
     for _ in range(LOOKS):
         took = seconds(read, long)
-        # A short text may fit into a cache, and a reader may refuse a text at once. What is faster
-        # than one step for each character is not slow.
-        if took <= MOST * least or took <= seconds(steps, long):
+        # A reader may refuse a text at once. What is faster than one step for each character is
+        # not slow.
+        if took <= seconds(steps, long):
             return True
-    return False
+        ratios.append(took / max(seconds(read, short, TIMES), 1e-9))
+        if ratios[0] <= CLEAR:
+            return True
+    return statistics.median(ratios) <= MOST
 
 
 def steps(text):
@@ -92,9 +98,10 @@ def steps(text):
         pass
 
 
-def seconds(read, text):
-    """Processor time that a reader takes for a text."""
+def seconds(read, text, times=1):
+    """Processor time that a reader takes for a text, read so many times."""
     begin = time.process_time()
-    with contextlib.suppress(ParseError, ValueError):
-        read(text)
+    for _ in range(times):
+        with contextlib.suppress(ParseError, ValueError):
+            read(text)
     return time.process_time() - begin

@@ -85,7 +85,7 @@ def test_the_folder_loads_and_says_what_it_does_not_know(cluster, checkout, site
     for line in (
         "partition intra-node: intra-node posix sysv cma tcp",
         "partition ethernet: inter-node ethernet tcp",
-        "partition scratch: storage xfs",
+        "partition scratch: storage",
     ):
         assert f"  {line}\n" in listed.stdout
     text = (folder / "reframe.py").read_text()

@@ -42,72 +42,14 @@ def last_level(text):
     return sum(size for level, size in caches if level == last) * 1024
 
 
-@rfm.simple_test
-class Stream(StrictCheck):
-    """Memory bandwidth of one node."""
+class ThreadsOnCores(StrictCheck):
+    """A program whose threads have a core each, as the runtime of OpenMP reports."""
 
     kind = "compute"
-    descr = "STREAM, memory bandwidth of one node"
     tags = {"smoke", "compute"}
     valid_systems = ["+intra-node"]
-    valid_prog_environs = ["+stream"]
-    executable = "stream_c.exe"
     time_limit = "10m"
     keep_files = ["caches.txt"]
-    declares = {name.lower(): "MB/s" for name in ("Copy", "Scale", "Add", "Triad")}
-
-    @run_after("setup")
-    def a_thread_on_each_core(self):
-        self.num_cpus_per_task = self._cores_of_a_node()
-        self.env_vars = {
-            "OMP_NUM_THREADS": self.num_cpus_per_task,
-            "OMP_PLACES": "cores",
-            "OMP_PROC_BIND": "spread",
-        }
-
-    @run_before("run")
-    def read_the_caches(self):
-        self.prerun_cmds.append(CACHES)
-
-    def read(self):
-        return stream.parse(self.stdout_text())
-
-    def requested(self):
-        return {"program": "stream", "threads": self.num_cpus_per_task}
-
-    def examine(self, parsed):
-        problems = super().examine(parsed)
-        caches = last_level(Path("caches.txt").read_text())
-        if parsed is not None and "array" in parsed.facts:
-            array = parsed.facts["array"] * parsed.facts.get("element", 8)
-            if array < TIMES_THE_CACHE * caches:
-                problems.append(
-                    f"an array has {array >> 20} MiB, the caches of the last level have "
-                    f"{caches >> 20} MiB: the caches were measured; build STREAM with "
-                    f"-DSTREAM_ARRAY_SIZE={TIMES_THE_CACHE * caches // 8} or more"
-                )
-        return problems
-
-    def measure(self, parsed):
-        return {name: parsed.quantity("rate", function=name.capitalize()) for name in self.declares}
-
-
-@rfm.simple_test
-class BabelStream(StrictCheck):
-    """The same by another program, and the rate of reading alone (Dot).
-
-    The arrays are as large as the caches of the node demand, so the program needs no other build.
-    """
-
-    kind = "compute"
-    descr = "BabelStream with OpenMP, memory bandwidth of one node"
-    tags = {"smoke", "compute"}
-    valid_systems = ["+intra-node"]
-    valid_prog_environs = ["+babelstream-omp"]
-    executable = "omp-stream"
-    time_limit = "10m"
-    keep_files = ["caches.txt"]
-    declares = {name.lower(): "MB/s" for name in babelstream.KERNELS if name != "Nstream"}
 
     @run_after("setup")
     def a_thread_on_each_core(self):
@@ -121,9 +63,74 @@ class BabelStream(StrictCheck):
         }
 
     @run_before("run")
+    def read_the_caches(self):
+        self.prerun_cmds.append(CACHES)
+
+    @property
+    def least(self):
+        """The bytes that an array must have to be beyond the caches."""
+        return TIMES_THE_CACHE * last_level(text(Path("caches.txt")))
+
+    def examine(self, parsed):
+        threads = THREAD.findall(text(self.stderr) + self.stdout_text())
+        wanted, places = self.num_cpus_per_task, {place for _, place in threads}
+        self._record["proof"] = {"threads": sorted(places), "least_array": self.least}
+        problems = super().examine(parsed)
+        if {number for number, _ in threads} != {str(wanted)} or len(places) != wanted:
+            where = ", ".join(sorted(places)) or "no processor that it names"
+            problems.append(
+                f"OpenMP ran on {where}; {wanted} threads, each on its core, were asked for"
+            )
+        return problems
+
+
+@rfm.simple_test
+class Stream(ThreadsOnCores):
+    """Memory bandwidth of one node."""
+
+    descr = "STREAM, memory bandwidth of one node"
+    valid_prog_environs = ["+stream"]
+    executable = "stream_c.exe"
+    declares = {name.lower(): "MB/s" for name in ("Copy", "Scale", "Add", "Triad")}
+
+    def read(self):
+        return stream.parse(self.stdout_text())
+
+    def requested(self):
+        return {"program": "stream", "threads": self.num_cpus_per_task}
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is not None and "array" in parsed.facts:
+            array = parsed.facts["array"] * parsed.facts.get("element", 8)
+            if array < self.least:
+                problems.append(
+                    f"an array has {array >> 20} MiB, and must have {self.least >> 20} MiB, so "
+                    "that the caches do not hold it: build STREAM with -DSTREAM_ARRAY_SIZE="
+                    f"{self.least // 8} or more"
+                )
+        return problems
+
+    def measure(self, parsed):
+        return {name: parsed.quantity("rate", function=name.capitalize()) for name in self.declares}
+
+
+@rfm.simple_test
+class BabelStream(ThreadsOnCores):
+    """The same by another program, and the rate of reading alone (Dot).
+
+    The arrays are as large as the caches of the node demand, so the program needs no other build.
+    """
+
+    descr = "BabelStream with OpenMP, memory bandwidth of one node"
+    valid_prog_environs = ["+babelstream-omp"]
+    executable = "omp-stream"
+    declares = {name.lower(): "MB/s" for name in babelstream.KERNELS if name != "Nstream"}
+
+    @run_before("run")
     def command(self):
         self.repetitions = {"smoke": 10, "full": 100}[self.profile]
-        self.prerun_cmds += [CACHES, CHOOSE]
+        self.prerun_cmds.append(CHOOSE)
         self.executable_opts = ["-s", '"$elements"', "-n", str(self.repetitions)]
 
     def read(self):
@@ -134,16 +141,8 @@ class BabelStream(StrictCheck):
         return {**asked, "repetitions": self.repetitions, "precision": "double"}
 
     def examine(self, parsed):
-        threads = THREAD.findall(text(self.stderr) + self.stdout_text())
-        wanted, places = self.num_cpus_per_task, {place for _, place in threads}
-        self._record["proof"] = {"threads": sorted(places)}
         problems = super().examine(parsed)
-        if {number for number, _ in threads} != {str(wanted)} or len(places) != wanted:
-            where = ", ".join(sorted(places)) or "no processor that it names"
-            problems.append(
-                f"OpenMP ran on {where}; {wanted} threads, each on its core, were asked"
-            )
-        array = max(8 * ELEMENTS, TIMES_THE_CACHE * last_level(text(Path("caches.txt"))))
+        array = max(8 * ELEMENTS, self.least)
         said = parsed.facts.get("array", 0) if parsed else array
         if abs(said - array) > 1e5:  # the program says tenths of a MB
             problems.append(

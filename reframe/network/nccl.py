@@ -13,7 +13,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.parse import nccl_tests
 from assay.prove.plan import Doubt
-from assay.run.gpu import GpusOfNode
+from assay.run.gpu import GpuState
 from assay.run.mpi import MpiCheck
 from assay.run.partition import link_peaks
 
@@ -56,7 +56,7 @@ LOG = {
 }
 
 
-class NcclBase(GpusOfNode, MpiCheck):
+class NcclBase(GpuState, MpiCheck):
     """A program of nccl-tests on all GPUs, with its validation and the path of each pair."""
 
     kind = "network"
@@ -65,7 +65,6 @@ class NcclBase(GpusOfNode, MpiCheck):
     valid_prog_environs = ["+nccl-tests"]
     nodes_taken = None
     configurations = CONFIGURATIONS
-    keep_files = [LOGS]
 
     @run_after("init")
     def describe(self):
@@ -90,6 +89,7 @@ class NcclBase(GpusOfNode, MpiCheck):
     def command(self):
         variables, _ = self.configurations[self.configuration]
         self.env_vars |= {**variables, **LOG}
+        self.keep_files.append(LOGS)
         self.executable_opts = ["-b", "8", "-e", str(self.largest), "-f", "2", "-g", "1"]
         self.executable_opts += ["-c", "1", "-n", str(ITERATIONS)]
 

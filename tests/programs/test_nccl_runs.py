@@ -3,9 +3,12 @@
 tests/pure/nccl_form.py makes the outputs in the form of the programs, with made-up numbers.
 """
 
+import subprocess
+
 import nccl_form
 import pytest
-from bench import HPL
+from bench import HPL, ROOT, live_program
+from test_gpu_runs import on_emulated_gpus
 
 pytestmark = pytest.mark.slow
 
@@ -98,3 +101,23 @@ def test_what_is_switched_off_must_be_off(bench, configuration, way, other):
     done = run(bench, configuration, {"healthy": output(way), "not-off": output(other)})
     done.says("Nccl ", "", environ="healthy")
     done.says("Nccl ", f"{configuration} demands", environ="not-off")
+
+
+def test_the_state_of_emulated_gpus_of_vgpu_is_judged(bench):
+    """A GPU that counts memory errors during the run is a fault, whatever NCCL says."""
+    live_program("gcc")
+    subprocess.run([str(ROOT / "lab/vgpu/build.sh")], check=True)
+    bench.partition(
+        launcher="replay",
+        features=["intra-node", "gpu", "nvlink", "cuda"],
+        devices=[{"type": "gpu", "num_devices": 2}],
+    )
+    bench.record_all()
+    for name, fault in {"healthy": "", "ecc": "ecc-rises:1"}.items():
+        bench.replays("all_reduce_perf", ["nccl-tests", "mpi"], {name: HPL.but(stdout=HEALTHY)})
+        on_emulated_gpus(bench, GPUEMU_FAULT=fault)
+    case = "Nccl%collective=all_reduce:default$"
+    done = bench.run("-n", case, "--mode", "smoke", path="reframe/network/nccl.py")
+    done.says("Nccl ", "", environ="healthy")
+    done.says("Nccl ", "memory errors", environ="ecc")
+    assert done.case("Nccl ", "healthy").record["proof"]["state"]

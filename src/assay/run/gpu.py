@@ -13,6 +13,7 @@ from reframe.core.exceptions import ConfigError
 
 import assay.node
 from assay.parse import Parsed
+from assay.parse.nvidia_smi import Reading
 from assay.prove import accelerator, gpu_health, gpu_paths
 from assay.prove.accelerator import Accelerator
 from assay.prove.gpu_paths import Sent
@@ -69,7 +70,49 @@ class GpusOfNode(rfm.RegressionTestPlugin):
         self.num_gpus_per_node = wanted
 
 
-class GpuMixin(GpusOfNode, UcxMixin):
+class GpuState(GpusOfNode):
+    """The state of the GPUs around each launch. Name this mixin before the base class."""
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The vendor of the GPUs; the state of those of none is not read."""
+        return self.vendor_of_gpus()
+
+    @run_before("run")
+    def _read_the_gpus(self) -> None:
+        # Every launch shows whether the GPUs of its node were healthy, and stayed so.
+        self.keep_files += [*gpu_health.FILES, gpu_health.OF_RANKS]
+        vendor = self.accelerator
+        if script := gpu_health.command(vendor) if vendor else "":
+            (Path(self.stagedir) / STATE).write_text(script + "\n")
+            read = f'timeout {gpu_health.PATIENCE} sh "$assay_stage"/{STATE}'
+            before, after = (pattern.replace("*", "$(uname -n)") for pattern in gpu_health.FILES)
+            self.prerun_cmds.append(f'{read} >"$assay_stage/{before}"')
+            self.postrun_cmds.append(f'{read} >"$assay_stage/{after}"')
+
+    def examine(self, parsed: Parsed | None) -> list[str]:
+        """Keeps the state of the GPUs on the node of the job."""
+        problems: list[str] = super().examine(parsed)
+        vendor, host = self.accelerator, self._launched.host if self._launched else ""
+        self._readings = before, after = [
+            gpu_health.parse(vendor, ucx.text(pattern.replace("*", host))) if vendor else Reading()
+            for pattern in gpu_health.FILES
+        ]
+        self._record.setdefault("proof", {})["state"] = gpu_health.record(before, after)
+        return problems
+
+    def _causes(self) -> list[str]:
+        """Adds faults of the GPUs before, during and after the launch."""
+        found: list[str] = super()._causes()
+        vendor = self.accelerator
+        if vendor and self._launched is not None:
+            health = self.current_partition.extras.get("health", {})
+            before, after = self._readings
+            found += gpu_health.problems(vendor, before, after, health)
+        return found
+
+
+class GpuMixin(GpuState, UcxMixin):
     """A program over UCX between GPUs. Name this mixin before the base class of the test."""
 
     #: The program that the stack must have built for GPUs: ``osu`` or ``ucx``.
@@ -127,17 +170,6 @@ class GpuMixin(GpusOfNode, UcxMixin):
         """Whether the log of this UCX says in which memory the buffers were."""
         return gpu_paths.shows_buffers(self.accelerator, self._ucx_version())
 
-    @run_before("run")
-    def _read_the_gpus(self) -> None:
-        # Every launch shows whether the GPUs of its node were healthy, and stayed so.
-        self.keep_files += [*gpu_health.FILES, gpu_health.OF_RANKS]
-        if script := gpu_health.command(self.accelerator):
-            (Path(self.stagedir) / STATE).write_text(script + "\n")
-            read = f'timeout {gpu_health.PATIENCE} sh "$assay_stage"/{STATE}'
-            before, after = (pattern.replace("*", "$(uname -n)") for pattern in gpu_health.FILES)
-            self.prerun_cmds.append(f'{read} >"$assay_stage/{before}"')
-            self.postrun_cmds.append(f'{read} >"$assay_stage/{after}"')
-
     def near_cores(self) -> str:
         """A shell line that makes ``$1`` and ``$2`` processors near the GPUs of two processes."""
         shutil.copy(NEAR_CORES, self.stagedir)
@@ -150,28 +182,14 @@ class GpuMixin(GpusOfNode, UcxMixin):
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds processes that used another GPU than theirs, or are far from it."""
         problems: list[str] = super().examine(parsed)
-        gpu, host = self.accelerator, self._launched.host if self._launched else ""
-        self._readings = before, after = [
-            gpu_health.parse(gpu, ucx.text(pattern.replace("*", host)))
-            for pattern in gpu_health.FILES
-        ]
+        host = self._launched.host if self._launched else ""
         files = sorted(Path().glob(gpu_health.OF_RANKS))
         self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
         here = [taken for taken in self._taken if taken.host == host]
         proof = self._record.setdefault("proof", {})
         proof["gpus"] = [taken.words() for taken in self._taken]
-        proof["state"] = gpu_health.record(before, after)
-        others = gpu_health.others(gpu, ucx.said(Path()), self._taken)
-        return [*problems, *gpu_health.far(before, here), *others]
-
-    def _causes(self) -> list[str]:
-        """Adds faults of the GPUs before, during and after the launch."""
-        found: list[str] = super()._causes()
-        if self._launched is not None:
-            health = self.current_partition.extras.get("health", {})
-            before, after = self._readings
-            found += gpu_health.problems(self.accelerator, before, after, health)
-        return found
+        others = gpu_health.others(self.accelerator, ucx.said(Path()), self._taken)
+        return [*problems, *gpu_health.far(self._readings[0], here), *others]
 
     def path_problems(self, sent: Sent, said: str, processes: int) -> list[str]:
         """Problems of the path of the last launch; the record gets what was proven.

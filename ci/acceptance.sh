@@ -75,11 +75,14 @@ if [ ! -f "$session/session.json" ]; then
 fi
 
 options=(--session "$session" --junit "$results/junit.xml")
-[ -z "${PAPER:-}" ] || options+=(--figures "$results/paper")
 lists+=("${studies[@]/%//figures.yaml}")
-for list in "${lists[@]}"; do options+=(--study "$list"); done
 report=0
-.venv/bin/assay report "${options[@]}" || report=$?
+if [ -z "${PAPER:-}" ]; then
+    .venv/bin/assay report "${options[@]}" || report=$?
+else
+    options+=(--figures "$results/paper" "${lists[@]}")
+    .venv/bin/python ci/wanted.py "${options[@]}" || report=$?
+fi
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then
     echo "acceptance: no PASS (reframe ended with $run, assay report with $report)" >&2
     # A test that is not of Assay may have failed: it is in no verdict.

@@ -258,7 +258,7 @@ def main(arguments: Sequence[str]) -> int:
     folder, page = map(Path, arguments)
     try:
         exports = page.with_name("junit.xml"), page.with_name("metrics.prom")
-        return write(gather(folder), page, None, (), *exports)
+        return write(gather(folder), page, None, None, *exports)
     except ReportError as error:
         print(f"gather: {error}", file=sys.stderr)
         return Exit.UNKNOWN

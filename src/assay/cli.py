@@ -186,8 +186,6 @@ def _of_runs(commands: Commands) -> None:
     _option(report, "--figures", "DIR", drawn)
     _option(report, "--junit", "FILE", "also write the cases as JUnit XML")
     _option(report, "--metrics", "FILE", "also write values, bounds and verdicts as OpenMetrics")
-    study = "name the figures of this list that the run lacks, such as studies/figures.yaml"
-    _option(report, "--study", "FILE", study, action="append", default=[])
     _flag(report, "--ledger", "write no page, but print the run as a row of docs/ledger.csv")
     nodes = _add(
         commands, "nodes", "assay.show.nodes:command",

@@ -4,8 +4,8 @@ import re
 
 import pytest
 from bench import ROOT, run_reframe
+from ci import wanted
 
-from assay.show import validation
 from assay.show.validation import BETWEEN, IN_NODE
 from assay.store import run_folder
 from assay.store.cases import figures
@@ -61,4 +61,4 @@ def test_the_tests_declare_the_figures_of_the_document_and_no_others(cases):
         for place in (IN_NODE, BETWEEN)
         if figure.name and figure.at
     }
-    assert declared == {(one.declared, one.at) for one in validation.wanted([], LISTS)}
+    assert declared == {(one.declared, one.at) for one in wanted.wanted([], LISTS)}

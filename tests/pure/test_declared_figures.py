@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+from ci import wanted
 from hypothesis import given
 from hypothesis import strategies as st
 from report_results import DATA
 from shell import ROOT
 
 from assay.declared import HOSTS, PARTITION, Figure, as_json
-from assay.show import figure, validation
+from assay.show import figure
 from assay.show import figures as drawings
 from assay.store import run_folder, session
 from assay.store.cases import figures
@@ -67,7 +68,7 @@ def test_the_figures_of_a_recorded_session_are_those_that_its_tests_declared():
         ("IOzone: write", "scratch"),
         ("IOzone: SYNC write", "scratch"),
     }
-    absent = validation.absent(recorded, drawn, [ROOT / "studies/figures.yaml"])
+    absent = wanted.absent(recorded, drawn, [ROOT / "studies/figures.yaml"])
     missing = {(a.figure, a.at): a.why for a in absent if not a.part}
     assert missing["bcast", "between hosts"] == "no case was selected"
 

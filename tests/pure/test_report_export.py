@@ -10,10 +10,11 @@ import xml.etree.ElementTree as ET
 import matplotlib.image
 import pytest
 import report_records as records
+from ci import wanted
 from shell import ROOT
 
 from assay import cli
-from assay.show import figure, figures, plots, validation
+from assay.show import figure, figures, plots
 from assay.store.session import ReportError
 
 CASES = [
@@ -24,7 +25,7 @@ CASES = [
 ]
 DRAWN = figure.of(figures.sections(CASES))
 LISTS = [ROOT / "studies/figures.yaml"]
-ABSENT = validation.absent(CASES, DRAWN, LISTS)
+ABSENT = wanted.absent(CASES, DRAWN, LISTS)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def test_an_svg_says_what_it_shows_and_how_large_it_is(folder):
 
 def test_the_same_session_gives_the_same_files(folder, tmp_path):
     again = figure.of(figures.sections(CASES))
-    figure.write(tmp_path, again, validation.absent(CASES, again, LISTS))
+    figure.write(tmp_path, again, wanted.absent(CASES, again, LISTS))
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 

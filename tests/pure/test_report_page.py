@@ -8,11 +8,12 @@ import urllib.parse
 from types import SimpleNamespace
 
 import pytest
+from ci import wanted
 from report_results import Results
 from shell import ROOT
 
 from assay.declared import HOSTS
-from assay.show import figure, figures, page, summary, validation
+from assay.show import figure, figures, page, summary
 from assay.store import session
 
 LISTS = [ROOT / "studies/figures.yaml"]
@@ -55,7 +56,7 @@ class Document(html.parser.HTMLParser):
 def render(results: Results) -> str:
     run = session.load(results.file)
     sections = figures.sections(run.cases)
-    absent = validation.absent(run.cases, figure.of(sections), LISTS)
+    absent = wanted.absent(run.cases, figure.of(sections), LISTS)
     return page.render(run, sections, absent, results.directory / "report.html")
 
 
@@ -157,7 +158,7 @@ def test_figures_without_a_measurement_are_named_once_for_each_reason(real):
     told = [(name, at) for names, at, *_ in rows for name in names.split("; ")]
     cases = real.run.cases
     drawn = figure.of(figures.sections(cases))
-    expected = [(a.figure, a.at) for a in validation.absent(cases, drawn, LISTS) if not a.part]
+    expected = [(a.figure, a.at) for a in wanted.absent(cases, drawn, LISTS) if not a.part]
     assert sorted(told) == sorted(expected)
     assert ("bcast; gather; reduce; allreduce; alltoall", "between hosts") in [
         row[:2] for row in rows

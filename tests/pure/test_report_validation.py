@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 import report_records as records
+from ci import wanted
 from matplotlib import colors
 from shell import ROOT
 
@@ -22,7 +23,7 @@ BTIO_TIME = "BT-IO: total time and time of I/O"
 
 def absent(cases):
     drawn = figure.of(figures.sections(cases))
-    return validation.absent(cases, drawn, LISTS)
+    return wanted.absent(cases, drawn, LISTS)
 
 
 def whole(cases):
@@ -37,8 +38,8 @@ def of_cluster():
 
 def test_of_an_empty_session_every_figure_is_missing():
     missing = whole([])
-    wanted = validation.wanted([], LISTS)
-    assert set(missing) == {(item.figure, item.at) for item in wanted}
+    every = wanted.wanted([], LISTS)
+    assert set(missing) == {(item.figure, item.at) for item in every}
     assert set(missing.values()) == {"no case was selected"}
     # Two curves and five collectives at three places, four figures of HPL for each of two programs,
     # and three figures each of IOzone and of BT-IO.
@@ -49,9 +50,9 @@ def test_what_was_drawn_is_not_missing():
     drawn, missing = of_cluster()
     shown = {key for found in drawn for key in found.shows}
     assert shown.isdisjoint(missing)
-    wanted = {(item.figure, item.at) for item in validation.wanted(CLUSTER, LISTS)}
-    assert shown <= wanted
-    assert shown | set(missing) == wanted
+    every = {(item.figure, item.at) for item in wanted.wanted(CLUSTER, LISTS)}
+    assert shown <= every
+    assert shown | set(missing) == every
 
 
 def test_each_file_system_has_its_figures():
@@ -271,6 +272,6 @@ def test_a_list_of_a_study_that_is_none_is_one_line(tmp_path, text, said):
     path = tmp_path / "figures.yaml"
     path.write_text(text)
     with pytest.raises(ReportError, match=rf"figures\.yaml: .*{said}"):
-        validation.wanted([], [path])
+        wanted.wanted([], [path])
     with pytest.raises(ReportError, match=r"none\.yaml: No such file"):
-        validation.wanted([], [tmp_path / "none.yaml"])
+        wanted.wanted([], [tmp_path / "none.yaml"])

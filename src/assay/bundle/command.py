@@ -95,7 +95,7 @@ def _packed(
         said = {**own, **follows}
         # The page of the report, with links to the files of the bundle.
         sections = figures.sections(copy.cases)
-        absent = validation.absent(copy.cases, figure.of(sections))
+        absent = validation.incomplete(figure.of(sections))
         text = page.render(copy, sections, absent, root / contents.PAGE)
         members[contents.PAGE] = text.encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()

@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay import files
 from assay.exits import Exit
 from assay.show import junit, openmetrics, summary
 from assay.store import session
 from assay.store.cases import Session
+
+if TYPE_CHECKING:
+    from assay.show.figure import Absent, Figure
 
 
 def command(args: argparse.Namespace) -> int:
@@ -25,7 +29,7 @@ def command(args: argparse.Namespace) -> int:
         if args.ledger:
             print("\n".join(summary.ledger(run)))
             return Exit.PASS
-        return write(run, output, args.figures, args.study, args.junit, args.metrics)
+        return write(run, output, args.figures, None, args.junit, args.metrics)
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
         return Exit.UNKNOWN
@@ -35,24 +39,24 @@ def write(  # noqa: PLR0913, PLR0917
     run: Session,
     output: Path,
     folder: Path | None = None,
-    studies: Sequence[Path] = (),
+    lacks: Callable[[Sequence[Figure]], list[Absent]] | None = None,
     to_junit: Path | None = None,
     to_metrics: Path | None = None,
 ) -> Exit:
     """Write the page of a run, print the closing lines, return the exit code.
 
     :param folder: for the files of each figure.
-    :param studies: lists of figures that the run should have.
+    :param lacks: what the drawn figures lack; by default only parts of themselves.
     :param to_junit: a file for the run as JUnit.
     :param to_metrics: a file for the run as OpenMetrics.
-    :raises ReportError: a file cannot be written, or a list cannot be read.
+    :raises ReportError: a file cannot be written, or `lacks` raised it.
     """
     # Import these only after the input was readable: matplotlib takes a second to import.
     from assay.show import figure, figures, page, validation  # noqa: PLC0415
 
     sections = figures.sections(run.cases)
     drawn = figure.of(sections)
-    absent = validation.absent(run.cases, drawn, studies)
+    absent = (lacks or validation.incomplete)(drawn)
     history = "history.html" if output.with_name("history.html").exists() else None
     text = page.render(run, sections, absent, output, history)
     files.write(output, text, session.ReportError, files.ELSEWHERE)

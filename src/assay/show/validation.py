@@ -1,112 +1,31 @@
-"""The figures that a study asks for, and the ones that a session does not have.
+"""The figures of a validation: by which names and places tests declare them.
 
-The list of a study names its figures. Tests declare figures by the same names
-(:mod:`assay.declared`), and each drawn figure states its own entry
-(:attr:`assay.show.figure.Figure.shows`).
+Each drawn figure states its own names (:attr:`assay.show.figure.Figure.shows`). The list of a study
+names the figures that a session should have: ci/wanted.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
-import msgspec
-
-from assay import files
-from assay.declared import PARTITION, PLACE
+from assay.declared import PLACE
 from assay.declared import Figure as Declared
 from assay.prove.gpu_paths import CONFIGURATIONS, INTER, INTRA
-from assay.show.figure import Absent, Figure, Shown, reasons
+from assay.show.figure import Absent, Figure, Shown
 from assay.store.cases import Case
-from assay.store.session import ReportError
 
 IN_NODE, BETWEEN = "in a node", "between nodes"
 
 _WORDS = {INTRA: IN_NODE, INTER: BETWEEN}
 
 
-class _Keys(msgspec.Struct, forbid_unknown_fields=True):
-    """The head of studies/figures.yaml explains the keys."""
-
-    of: str = ""
-    ranks: tuple[str, ...] = ()
-    lack: str = ""
-
-
-class _Group(msgspec.Struct, forbid_unknown_fields=True):
-    """A group has at, a list of places, and figures; see the head of studies/figures.yaml."""
-
-    at: list[str]
-    figures: dict[str, _Keys]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A figure at a place, with the keys of its entry; tests name it as `declared` does."""
-
-    figure: str
-    at: str
-    keys: _Keys
-
-    @property
-    def declared(self) -> str:
-        return self.keys.of or self.figure
-
-
-def wanted(cases: Iterable[Case], studies: Iterable[Path]) -> list[Wanted]:
-    """All figures of the studies; those of storage once for each file system of the session.
-
-    :param studies: the lists of figures.
-    :raises ReportError: a list cannot be read, or is none.
-    """
-    on = {case.partition for case in cases if any(PARTITION in f.at for f in case.figures)}
+def incomplete(figures: Iterable[Figure]) -> list[Absent]:
+    """What drawn figures lack."""
     return [
-        Wanted(figure, at.replace(PARTITION, partition), keys)
-        for path in studies
-        for group in files.read(path, list[_Group], ReportError)
-        for at in group.at
-        for figure, keys in group.figures.items()
-        for partition in ((sorted(on) or ["any file system"]) if PARTITION in at else [""])
+        Absent(figure.title, "", part, "", why)
+        for figure in figures
+        for part, why in figure.missing
     ]
-
-
-def absent(
-    cases: Sequence[Case], figures: Iterable[Figure], studies: Iterable[Path] = ()
-) -> list[Absent]:
-    """The missing figures of a session: whole figures first, then parts of figures.
-
-    :param studies: the lists of the studies that the session is for.
-    :raises ReportError: a list cannot be read.
-    """
-    drawn = list(figures)
-    shown = {key for figure in drawn for key in figure.shows}
-    where = of_partitions(cases)
-    places = [_places(case, where.get((case.system, case.partition), "")) for case in cases]
-    whole, parts = [], []
-    for item in wanted(cases, studies):
-        found = [case for case, its in zip(cases, places) if (item.declared, item.at) in its]
-        if (item.figure, item.at) in shown:
-            there = {ranks(case) for case in found}
-            lost = [count for count in item.keys.ranks if any(there) and count not in there]
-            parts += [Absent(item.figure, item.at, f"P = {n}", "", reasons([])) for n in lost]
-            continue
-        unproven = [case for case in found if not case.proven]
-        why = reasons(unproven or found)
-        if item.keys.lack and len(unproven) < len(found):
-            why = f"{item.keys.lack}; {why}" if unproven else item.keys.lack
-        tests = ", ".join(sorted({case.test for case in found}))
-        whole.append(Absent(item.figure, item.at, "", tests, why))
-    parts += [
-        Absent(figure.title, "", part, "", why) for figure in drawn for part, why in figure.missing
-    ]
-    return whole + parts
-
-
-def _places(case: Case, place: str) -> set[Shown]:
-    """What a case should measure, by name and place; a case with an unknown place may be at any."""
-    either = [place] if place else [IN_NODE, BETWEEN]
-    return {(f.name, f.where(case.partition, at)) for f in case.figures for at in either}
 
 
 def shows(figures: Iterable[Declared], partition: str, place: str = "") -> frozenset[Shown]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import report_records as records
+from ci import wanted
 
 from assay.declared import Figure
-from assay.show import figure, figures, validation
+from assay.show import figure, figures
 from assay.workloads.sizing import SizingError, usable_ranks
 from studies import growth
 from studies.doc002 import counts
@@ -133,5 +134,5 @@ def test_each_figure_of_the_document_is_drawn_and_what_is_missing_is_named():
     (rate,) = [found for found in drawn if (OVER_PAIRS.name, AT) in found.shows]
     assert rate.header == ("pairs", "8 B [1/s]", "1024 B [1/s]")
     assert rate.table[-1][0] == "4"
-    missing = {a.figure for a in validation.absent(cases, drawn, [FIGURES]) if a.at == AT}
+    missing = {a.figure for a in wanted.absent(cases, drawn, [FIGURES]) if a.at == AT}
     assert missing == {"multi-pair latency over pairs"}

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 import report_records as records
+from ci import wanted
 
 from assay.declared import Figure
-from assay.show import figure, figures, validation
+from assay.show import figure, figures
 from studies import growth
 from studies.doc004 import nearness
 
@@ -171,8 +172,8 @@ def test_the_figures_of_the_document_are_drawn():
     assert [one.header for one in drawn] == [
         ("message size", "latency [%]", "bw [%]"), ("rails", "1 MiB [MB/s]"),
     ]  # fmt: skip
-    assert not [a for a in validation.absent(cases, drawn, [FIGURES]) if a.at == AT]
-    (missing,) = [a for a in validation.absent(cases[:1], drawn[:1], [FIGURES]) if a.at == AT]
+    assert not [a for a in wanted.absent(cases, drawn, [FIGURES]) if a.at == AT]
+    (missing,) = [a for a in wanted.absent(cases[:1], drawn[:1], [FIGURES]) if a.at == AT]
     assert missing.figure == "bandwidth over rails"
 
 

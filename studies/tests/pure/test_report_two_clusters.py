@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import report_records as records
+from ci import wanted
 
 from assay.declared import Figure
-from assay.show import figure, figures, plots, validation
+from assay.show import figure, figures, plots
 from studies.doc003 import link_fit
 
 AT = "two clusters"
@@ -130,12 +131,12 @@ FIGURES = Path(link_fit.__file__).with_name("figures.yaml")
 
 def test_a_run_for_the_study_lacks_what_it_did_not_measure_and_others_lack_nothing():
     found = [pairs()]
-    missing = {a.figure for a in validation.absent(found, drawn(*found), [FIGURES]) if a.at == AT}
+    missing = {a.figure for a in wanted.absent(found, drawn(*found), [FIGURES]) if a.at == AT}
     assert missing == {"PingPong: latency", "PingPong: bandwidth", *link_fit.FIGURES}
     of_the_suite = [FIGURES.parents[1] / "figures.yaml"]
-    assert not [item for item in validation.wanted(found, of_the_suite) if item.at == AT]
+    assert not [item for item in wanted.wanted(found, of_the_suite) if item.at == AT]
     everything = [pairs(), hpl(), pingpong("east", 2.0, 1400.0)]
-    lacking = validation.absent(everything, drawn(*everything), [FIGURES])
+    lacking = wanted.absent(everything, drawn(*everything), [FIGURES])
     assert not [a for a in lacking if a.at == AT]
 
 

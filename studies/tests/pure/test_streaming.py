@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import report_records as records
+from ci import wanted
 from real_outputs import edited, has, texts
 
 from assay.declared import Figure
 from assay.parse import ParseError
-from assay.show import figure, figures, validation
+from assay.show import figure, figures
 from studies.doc001 import bcast_stream
 from studies.doc001 import rounds as streaming
 
@@ -168,4 +169,4 @@ def test_all_figures_of_the_document_are_drawn_with_a_line_for_each_error_rate()
     over = by_name["broadcast rate over ranks"]
     assert [row[0] for row in over.table] == ["2", "4"]
     assert len(over.header) == 1 + 8
-    assert not [a for a in validation.absent([case], drawn, [FIGURES]) if a.at == streaming.AT]
+    assert not [a for a in wanted.absent([case], drawn, [FIGURES]) if a.at == streaming.AT]

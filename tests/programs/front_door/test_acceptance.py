@@ -25,6 +25,7 @@ def stage(checkout: Path, reframe: int, report: int, writes: bool = True) -> Non
     script = f'echo "REFRAME[$*]"; {BEGIN if writes else ":"}; exit {reframe}'
     program(checkout / ".venv/bin", "reframe", script)
     program(checkout / ".venv/bin", "assay", f'echo "ASSAY[$*]"; exit {report}')
+    program(checkout / ".venv/bin", "python", f'echo "PYTHON[$*]"; exit {report}')
 
 
 def accept(site: Path, *arguments: str, **variables: object) -> subprocess.CompletedProcess[str]:
@@ -66,15 +67,17 @@ def test_arguments_reach_reframe(site: Path) -> None:
 def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) -> None:
     done = accept(site, SITE="here", PROFILE="smoke", PAPER="000")
     assert "--mode paper-smoke -r]" in done.stdout
-    options = f"--figures {site.parent}/results/paper --study studies/figures.yaml"
-    assert re.search(rf"ASSAY\[report --session \S+ --junit \S+/junit.xml {options}\]", done.stdout)
+    options = f"--figures {site.parent}/results/paper studies/figures.yaml"
+    assert re.search(
+        rf"PYTHON\[ci/wanted.py --session \S+ --junit \S+/junit.xml {options}\]", done.stdout
+    )
     assert "--mode paper-full -r]" in accept(site, SITE="here", PAPER="000").stdout
     for document in ("001", "002", "003", "004", "all"):
         done = accept(site, SITE="here", PAPER=document)
         assert f"--mode paper-{document}-full -r]" in done.stdout
         folder = "studies/doc*" if document == "all" else f"studies/doc{document}"
         assert f"-c reframe -c {folder} -R" in done.stdout
-        assert f"--study {folder}/figures.yaml]" in done.stdout
+        assert f"{folder}/figures.yaml]" in done.stdout
 
 
 def test_a_document_that_nobody_covers_is_named_before_anything_runs(site: Path) -> None:

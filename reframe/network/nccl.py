@@ -134,8 +134,8 @@ class NcclBase(GpuState, MpiCheck):
                 seen = True
                 one, other = (f"{end['node']}, GPU {end['gpu']}" for end in ends)
                 problems += [
-                    f"NCCL took {taken} from {one} to {other}: {self.configuration} demands "
-                    f"{ASKED[way]}; {'; '.join(path['causes'][:2]) or 'its log gives no cause'}"
+                    f"from {one} to {other} the data went by {taken}, {ASKED[way]} was asked for: "
+                    + ("; ".join(path["causes"][:2]) or f"look for a cause in {LOGS}")
                     for taken in ways
                     if self.promised() and not re.fullmatch(way, taken)
                 ]

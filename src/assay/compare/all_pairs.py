@@ -13,7 +13,7 @@ from assay.parse import Row
 def slow_nodes(rows: Sequence[Row], tolerance: float) -> list[str]:
     """The nodes that are slower than the others with every node, one line each.
 
-    A good node is slow with a slow one, so the best rate of each node counts.
+    A healthy node is slow when it sends to a slow one, so the best rate of each node counts.
 
     :param rows: with ``host`` and ``bandwidth`` [MB/s].
     """

@@ -1,6 +1,7 @@
 """``assay judge``: the verdict on an output that somebody sent, and what it cannot know."""
 
 import json
+import re
 
 import pytest
 from real_outputs import DATA
@@ -16,6 +17,16 @@ def osu_bw(rate, last=22):
     sizes = [1 << n for n in range(last + 1)]
     rows = "".join(f"{size:<10}{rate * size / (size + 4096):>20.2f}\n" for size in sizes)
     return f"# OSU MPI Bandwidth Test v7.2\n# Size      Bandwidth (MB/s)\n{rows}"
+
+
+def ping_pong(last):
+    """An output of PingPong over a healthy link of EDR: 2 us, and 12000 MB/s; up to 1 << `last`."""
+    real = (DATA / "imb/2021.7.pingpong.txt").read_text()
+    head, _, table = real.partition("Mbytes/sec\n")
+    head = re.sub(r"(Maximum message length in bytes: +)\d+", rf"\g<1>{1 << last}", head)
+    times = {size: 2 + size / 12000 for size in (0, *(1 << n for n in range(last + 1)))}
+    rows = "".join(f"{n:13}{9:13}{t:13.2f}{n / t:13.2f}\n" for n, t in times.items())
+    return f"{head}Mbytes/sec\n{rows}{table[table.index(chr(10) * 2) + 1 :]}"
 
 
 def log(*lanes):
@@ -66,6 +77,14 @@ def test_what_fails(judged, text, why):
     code, out, _ = judged(text, *LINK)
     assert (code, out.split(":")[0]) == (1, "FAIL")
     assert f"  FAIL: {why}" in out
+
+
+@pytest.mark.parametrize(("last", "compared"), [(17, False), (22, True)])
+def test_one_message_alone_must_be_long_to_show_the_rate_of_a_link(judged, last, compared):
+    """Half of the time of 64 KiB is the way there: a healthy link would be called too slow."""
+    code, out, _ = judged(ping_pong(last), *LINK)
+    assert code != 1, out
+    assert ("in one direction" in out) is compared
 
 
 def test_a_rate_above_that_of_the_link_is_not_believed(judged):

@@ -23,8 +23,12 @@ from assay.quantities import number
 from assay.workloads.osu import SIZES
 
 #: The share of the rate of a link that the best rate reaches: half of its lanes, or another path,
-#: stay below. It needs messages of this size [B].
-LEAST_OF_LINK, LONG_OF_NCCL, LONG = 0.7, 1 << 26, 1 << 16
+#: stay below.
+LEAST_OF_LINK = 0.7
+
+#: The least message that fills a link [B]: one of NCCL, and one of many at once. One message alone
+#: also waits for the way there and back, so it must be longer (``curves.LONG``).
+LONG_OF_NCCL, LONG_OF_MANY = 1 << 26, 1 << 16
 
 #: Programs of two ranks, of one side, and those whose bandwidth counts both directions.
 _TWO_RANKS = re.compile(r"IMB-\S+ (PingPong|PingPing|Uniband|Biband)\b.*|ib_.*|NPmpi|ucx_perf.*")
@@ -179,7 +183,9 @@ class _Judged:
 
     def _rate(self, link: float) -> None:
         """Whether the best rate reaches that of the link in one direction [MB/s]."""
-        parsed, long = self.parsed, LONG_OF_NCCL if self.nccl else LONG
+        parsed = self.parsed
+        long = LONG_OF_MANY if "bw" in parsed.program else curves.LONG
+        long = LONG_OF_NCCL if self.nccl else long
         columns = [name for name in parsed.units if name.startswith("bus_bandwidth")]
         if self.pattern and not self.pattern.startswith("collective"):
             columns = ["bandwidth"] * ("bandwidth" in parsed.units)

@@ -230,8 +230,6 @@ def _of_bundles(commands: Commands) -> None:
     _option(verify, "--signers", "FILE", known)
     contents = "accept an unknown signer, or none: only the contents are checked"
     _flag(verify, "--any-signer", contents)
-    earlier = "the file of an earlier acceptance, which must be reached again"
-    _option(verify, "--against", "OLD", earlier)
 
 
 def _of_references(commands: Commands) -> None:

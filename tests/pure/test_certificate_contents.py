@@ -1,4 +1,4 @@
-"""Bundles without a signature: the verdicts that they may state, and two of them compared."""
+"""Bundles without a signature: the verdicts that they may state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 from certificates import DATA, UCX, Open, archive, verify
 from report_results import DATA as OLD
 
-from assay.bundle.command import compared
 from assay.exits import Exit
 from assay.store import bundle
 
@@ -275,53 +274,6 @@ def test_a_file_that_is_no_bundle(tmp_path, capsys):
     assert "refused: the file is truncated, or is no bundle" in capsys.readouterr().out
     assert verify(tmp_path / "nothing") == 2
     assert "name the file of a bundle" in capsys.readouterr().err
-
-
-# --- accepted again -------------------------------------------------------------------------------
-
-
-def statement(value: float, unit: str, verdict: str = "PASS") -> dict[str, Any]:
-    metric = {"value": value, "unit": unit, "samples": [value], "verdict": verdict}
-    case = {"name": "Hpl", "where": "here", "metrics": {"performance": metric}}
-    return {"cases": [case]}
-
-
-@pytest.mark.parametrize(
-    ("new", "old", "red"),
-    [
-        (statement(91, "GFLOP/s"), statement(100, "GFLOP/s"), False),
-        (statement(89, "GFLOP/s"), statement(100, "GFLOP/s"), True),
-        (statement(150, "GFLOP/s"), statement(100, "GFLOP/s"), False),
-        (statement(110, "us"), statement(100, "us"), False),
-        (statement(112, "us"), statement(100, "us"), True),
-        (statement(91, "MB/s"), statement(100, "GB/s"), True),  # in another unit
-        (statement(50, "1"), statement(100, "1"), False),  # neither side of a ratio is a fault
-    ],
-)
-def test_nine_tenths_of_the_first_acceptance_must_be_reached(new, old, red):
-    assert bool(compared(new, old)[1]) is red
-
-
-def test_what_was_only_recorded_is_noted():
-    _, red, noted = compared(statement(50, "GB/s"), statement(100, "GB/s", "RECORDED"))
-    assert (red, len(noted)) == ([], 1)
-    assert "50.0% of 100 GB/s" in noted[0]
-
-
-def test_what_was_not_measured_again_is_red():
-    _, red, _ = compared({"cases": []}, statement(100, "GB/s"))
-    assert red == ["performance of Hpl @here: was not measured again"]
-
-
-def test_a_second_acceptance_is_compared_with_the_first(recorded, tmp_path, capsys):
-    assert recorded.archive() == 0
-    first = shutil.copy(recorded.output, tmp_path / "first.zip")
-    assert verify(recorded.output, "--any-signer", "--against", first) == 0
-    assert "1 metrics compared" in capsys.readouterr().out
-    assert verify(recorded.output, "--any-signer", "--against", tmp_path / "nothing") == 2
-    first.write_bytes(first.read_bytes()[:-1])
-    assert verify(recorded.output, "--any-signer", "--against", first) == 1
-    assert "first.zip: refused" in capsys.readouterr().out
 
 
 # --- a ratio of two cases -------------------------------------------------------------------------

@@ -14,21 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assay import __version__, files, metrics
+from assay import __version__, files
 from assay.bundle import contents, signature
 from assay.bundle.again import OUTPUTS
 from assay.bundle.contents import STATEMENT
 from assay.exits import Exit
-from assay.judge import Reference, ReferencesError, Verdict, judge
-from assay.quantities import number
+from assay.judge import ReferencesError
 from assay.store import bundle, session
 from assay.store.bundle import BundleError, Refused
 from assay.store.cases import Session
 
 UNSIGNED = "UNSIGNED: nobody vouches for it, and anybody could have written it"
-
-#: Least share of an earlier performance that is accepted.
-SHARE = 0.9
 
 #: What reading a session may raise if somebody changed its files.
 _NO_SESSION = (
@@ -116,28 +112,22 @@ def _otherwise(here: Session, there: Session) -> Iterator[str]:
 
 def verify(args: argparse.Namespace) -> int:
     """Check a bundle; returns the exit code."""
-    refused = False
-    said: dict[Path, Mapping[str, Any]] = {}
     try:
-        for path in filter(None, (args.file, args.against)):
-            try:
-                said[path], signer, known = _checked(path, args.signers)
-            except Refused as found:
-                for line in found.args:
-                    print(f"{path}: refused: {line}")
-                return Exit.FAIL
-            print(f"{path}: {signer}")
-            refused = refused or not (known or args.any_signer)
-            print(*_of_again(said[path]), sep="\n")
-            print(f"{path}: the same verdict follows: {said[path]['verdict']}")
-        if args.against:
-            refused = _lower(said[args.file], said[args.against], args.against) or refused
+        said, signer, known = _checked(args.file, args.signers)
+    except Refused as found:
+        for line in found.args:
+            print(f"{args.file}: refused: {line}")
+        return Exit.FAIL
     except BundleError as error:
         print(f"assay verify: {error}", file=sys.stderr)
         return Exit.UNKNOWN
-    if refused and not args.any_signer:
-        print(f"{args.file}: not accepted, see above; --signers names who may sign")
-    return Exit.FAIL if refused else Exit[said[args.file]["verdict"]]
+    print(f"{args.file}: {signer}")
+    print(*_of_again(said), sep="\n")
+    print(f"{args.file}: the same verdict follows: {said['verdict']}")
+    if known or args.any_signer:
+        return Exit[said["verdict"]]
+    print(f"{args.file}: not accepted, see above; --signers names who may sign")
+    return Exit.FAIL
 
 
 def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, bool]:
@@ -239,62 +229,3 @@ def _of_again(said: Mapping[str, Any]) -> list[str]:
         + ("follow from the outputs" if how == OUTPUTS else f"rest on the record: {how}")
         for how, times in sorted(count.items())
     ] or ["metrics: none was measured"]
-
-
-def compared(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[int, list[str], list[str]]:
-    """Compares the statements of two acceptances: what the machine still reaches.
-
-    Every metric that the earlier acceptance judged must reach :data:`SHARE` of its earlier value.
-    The launches are judged by :func:`assay.judge.judge`, as by any other reference.
-
-    :returns: number of metrics that were compared; those that do not reach the share, or that
-        nobody measured again, one line each; the same of metrics that were recorded and not judged.
-    """
-    there = dict(_metrics(new))
-    red: list[str] = []
-    noted: list[str] = []
-    count = 0
-    for key, before in _metrics(old):
-        if before["value"] is None or metrics.fault(before["unit"]) == "both":
-            continue
-        judged = before["verdict"] != Verdict.RECORDED.value
-        now = there.get(key)
-        name, where, metric = key
-        line = f"{metric} of {name} @{where}"
-        if now is None or not now["samples"] or now["unit"] != before["unit"]:
-            if judged:
-                red.append(f"{line}: was not measured again")
-            continue
-        count += 1
-        longer = metrics.lower_is_better(before["unit"])
-        low, high = (None, 1 / SHARE - 1) if longer else (SHARE - 1, None)
-        earlier = Reference(before["value"], before["unit"], low, high, "the earlier acceptance")
-        follows = judge(now["samples"], earlier)
-        if follows.verdict is not Verdict.PASS:
-            a, b = (before, now) if longer else (now, before)
-            reached = a["value"] / b["value"] if b["value"] else 0.0
-            (red if judged else noted).append(
-                f"{line}: {reached:.1%} of {number(before['value'], 6)} {before['unit']}: "
-                f"{follows.why}"
-            )
-    return count, red, noted
-
-
-def _metrics(said: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], Mapping[str, Any]]]:
-    for case in said["cases"]:
-        for name, metric in case["metrics"].items():
-            yield (case["name"], case["where"], name), metric
-
-
-def _lower(new: Mapping[str, Any], old: Mapping[str, Any], name: Path) -> bool:
-    """Prints the comparison with an earlier acceptance; whether it is red."""
-    count, red, noted = compared(new, old)
-    print(*(f"not judged: {line}\n" for line in noted), sep="", end="")
-    print(*(f"lower than before: {line}\n" for line in red), sep="", end="")
-    print(
-        f"{count} metrics compared with {name} of {old['start']}: "
-        f"{len(red)} do not reach {SHARE:.0%} of it"
-    )
-    if not count:
-        print("nothing was compared: the two sessions have no rate or time in common")
-    return bool(red) or not count

@@ -391,18 +391,28 @@ def test_check_asks_in_one_line_for_what_nobody_says(site, tmp_path, capsys):
     theirs = changed(THEIRS, "systems/1/partitions/1/processor", None)
     theirs = changed(theirs, "systems/1/partitions/1/access", [])
     words = changed(WORDS, "places/link/extras", {})
+    words = changed(words, "places/files", {"of": "batch", "features": ["storage"]})
     site(theirs, changed(words, "places/node/features", ["intra-node", "gpu", "cuda"]))
     assert cli.main(["check", "-C", str(tmp_path / "assay_settings.py")]) == 0
     said = capsys.readouterr().out
-    assert "  node, link: add set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}" in said
+    assert (
+        "  node, link, files: add set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}" in said
+    )
     assert said.count("processor") == 1
     assert "  node: add set: {devices: [{type: gpu, num_devices: 4}]}" in said
     assert (
         "  link: add the extra network_device, without which no case of inter-node passes" in said
     )
-    assert "  node, link: add the extra ucx_version, without which no case of mpi and ucx" in said
-    assert "  node, link: add the extra osu_version, without which no case of osu passes" in said
     assert (
+        "  node, link, files: add the extra ucx_version, without which no case of mpi and ucx"
+        in said
+    )
+    assert (
+        "  node, link, files: add the extra osu_version, without which no case of osu passes"
+        in said
+    )
+    assert (
+        # No program computes on a place for files.
         "  node, link: add the extra memory_fraction, without which no case of hpl passes" in said
     )
 

@@ -4,19 +4,11 @@ Not yet run on hardware. Written from UCX's sources and issue threads, at the ta
 v1.22.0. The tables are for GPUs of NVIDIA. For GPUs of AMD, the names of the transports differ
 (:mod:`assay.prove.accelerator`), and there is nothing like gdrcopy to switch.
 
-========================  =====================================  ==============================
-technology                on                                     off
-========================  =====================================  ==============================
-CUDA IPC (one node)       ``cuda_ipc`` in UCX_TLS                not in UCX_TLS
-gdrcopy (small messages)  ``gdr_copy`` in UCX_TLS                not in UCX_TLS
-GPUDirect RDMA (between)  UCX_IB_GPU_DIRECT_RDMA=y               UCX_IB_GPU_DIRECT_RDMA=n
-========================  =====================================  ==============================
-
-The value of UCX_TLS lists the allowed transports; it never has the form ``^gdr_copy``. Every UCX
-warns about a requested transport that is not there. From 1.18 on, UCX does not warn about a denied
-transport that is not there. ``cuda_copy`` is in every list: nothing else tells UCX which pointers
-belong to a GPU, and without it a run crashes (openucx/ucx issue 3776). ``y`` fails if GPUDirect
-RDMA is not there; the default ``try`` is silent (src/uct/ib/base/ib_md.c).
+UCX_TLS lists the allowed transports, and never has the form ``^gdr_copy``: every UCX warns about a
+requested transport that is not there, but from 1.18 on not about a denied one. ``cuda_copy`` is in
+every list: nothing else tells UCX which pointers belong to a GPU, and without it a run crashes
+(openucx/ucx issue 3776). UCX_IB_GPU_DIRECT_RDMA=y fails if GPUDirect RDMA is not there; the default
+``try`` is silent (src/uct/ib/base/ib_md.c).
 
 The proof of each path, in addition to UCX reading every switch (an unused one fails the test):
 

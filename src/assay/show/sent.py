@@ -167,8 +167,8 @@ class _Judged:
     def verdict(self) -> Verdict:
         """PASS only if a value was compared, and a log shows the path."""
         own = Verdict.PASS if self.ways else Verdict.INCONCLUSIVE
-        of_all = [verdict for verdict, _ in self.reasons if verdict in judge.RED]
-        return judge.worst([*of_all, own if self.compared else Verdict.RECORDED])
+        own = own if self.compared else Verdict.RECORDED
+        return judge.worst([own, *(each for each, _ in self.reasons if each in judge.RED)])
 
     def _way(self) -> None:
         """Whether the log shows another path than the named link."""
@@ -197,15 +197,13 @@ class _Judged:
         both = told or _BOTH_WAYS.match(parsed.program)
         best = max(rates) * (1e3 if self.nccl else 0.5 if both else 1)
         self.compared, share = True, best / link
-        verdict = Verdict.FAIL if share < LEAST_OF_LINK else Verdict.PASS
-        wanted = f"at least {LEAST_OF_LINK:.0%} is expected"
-        if both and verdict is Verdict.FAIL:
-            verdict, wanted = (
-                Verdict.INCONCLUSIVE,
-                "send one of one direction: both may share a bus",
-            )
+        verdict, wanted = Verdict.PASS, f"at least {LEAST_OF_LINK:.0%} is expected"
         if share > MOST_OF_PEAK:
             verdict, wanted = Verdict.INCONCLUSIVE, "is it another link, or are they several?"
+        elif share < LEAST_OF_LINK and both:
+            verdict, wanted = Verdict.INCONCLUSIVE, "send one direction: both may share a bus"
+        elif share < LEAST_OF_LINK:
+            verdict = Verdict.FAIL
         said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"
         self.reasons.append((verdict, f"{said}; {wanted}"))
 

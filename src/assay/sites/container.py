@@ -150,16 +150,8 @@ def look(path: str | Path, repository: Path) -> Image:
 def _verified(path: Path, sha256: str, apptainer: str) -> str:
     """What verified an image, in words; "" if nothing says which image is meant.
 
-    Three things can say it. Each one that is there must hold:
-
-    =======================  ======================================================================
-    ``IMAGE.sha256``         a file beside the image, as ``sha256sum`` writes it and ``make image``
-    ``ASSAY_IMAGE_SHA256``   the digest itself
-    ``ASSAY_IMAGE_KEY``      a public key (PEM): the image must have a signature by its owner
-    =======================  ======================================================================
-
-    A file beside the image finds a damaged copy. Only a digest or a key from another place finds an
-    image that somebody exchanged together with that file.
+    A file beside the image, a digest and a key can say it (docs/containers.md); each that is there
+    must hold.
 
     :raises ConfigError: something that says which image is meant does not hold or cannot be read.
     """

@@ -29,7 +29,8 @@ from assay.store.promise import Listed, Site
 #: How many tests, and how many words that would select more, a line names.
 NAMED = 6
 
-#: Extra -> words of a place or of its stack whose cases are skipped without it, or fail.
+#: Extra -> words of a place or of its stack whose cases are skipped without it, or fail. A place
+#: for files alone runs no program over its processors.
 NEEDED = {
     "network_device": ("inter-node", "tcp"),
     "directory": ("storage",),
@@ -209,6 +210,8 @@ def _unknown(partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) 
     if "gpu" in words and not partition.get("devices"):
         yield "set: {devices: [{type: gpu, num_devices: 4}]}, with your number"
     for extra, of in NEEDED.items():
+        if extra.startswith("memory_") and not words & {"intra-node", "inter-node"}:
+            continue
         # A stack that states another MPI by the extra mpi has no cases over its UCX.
         skipped = [word for word in of if word in words and not {extra, word} & extras]
         if skipped:

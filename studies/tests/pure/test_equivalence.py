@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from studies.containers.equivalence import Equivalence, decide, fewest
+from studies.equivalence import Equivalence, decide, fewest
 
 # Critical values of the sign test, one-sided at 5 %: the largest number of the rarer sign that
 # still rejects (Dixon & Mood 1946, 10.1080/01621459.1946.10501898). The interval leaves this number

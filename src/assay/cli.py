@@ -34,10 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser: argparse.ArgumentParser = _Parser("assay", description="What the Assay library knows.")
     parser.add_argument("--version", action="version", version=f"assay {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for about in (
-        *(_of_outputs, _of_sites, _of_runs, _of_bundles),
-        *(_of_references, _of_history),
-    ):
+    for about in (_of_outputs, _of_sites, _of_runs, _of_bundles, _of_references, _of_history):
         about(commands)
     given = sys.argv[1:] if argv is None else argv
     asked = next((word for word in given if not word.startswith("-")), "report")

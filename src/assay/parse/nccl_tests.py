@@ -20,16 +20,7 @@ from typing import Any
 
 from assay.parse import Parsed, ParseError, Row, nccl_log
 from assay.parse.reading import read_as, real, recogniser, split, without_warnings
-from assay.parse.tables import (
-    Column,
-    Identity,
-    Line,
-    capped,
-    cells,
-    contradictions,
-    quote,
-    units,
-)
+from assay.parse.tables import Column, Identity, Line, capped, cells, contradictions, quote, units
 
 KNOWN = ("2.17", "2.18", "2.19")
 PROGRAM = "nccl-tests"

@@ -444,15 +444,11 @@ def unlisted(state: Mapping[str, Any], skipped: Iterable[Case]) -> tuple[list[st
     """As :func:`assay.store.promise.unlisted`, without cases that are red for another cause.
 
     :param state: what the plan of the session says of the promise. A session without a promise
-        allows all, and says what its site does not describe. One of a suite before kinds of skips
-        is PARTIAL: nobody can judge its skips now.
+        allows all, and says what its site does not describe.
     """
     if "may_skip" not in state:
-        if "unpromised" in state:
-            open_ = (case.why for case in skipped if case.why.startswith(promise.NEVER))
-            return [], [f"{number} skipped: {why}" for why, number in Counter(open_).items()]
-        old = "its skips were allowed by an older suite, and are not judged here"
-        return [], [old] * bool(state.get("skips"))
+        open_ = (case.why for case in skipped if case.why.startswith(promise.NEVER))
+        return [], [f"{number} skipped: {why}" for why, number in Counter(open_).items()]
     causes = (REACHED, NOT_RUN["fail_deps"])
     others = (c for c in skipped if not c.why.startswith(causes))
     may_skip = mapping(state["may_skip"])

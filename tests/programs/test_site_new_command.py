@@ -11,7 +11,7 @@ pytest.importorskip("reframe")
 
 from assay import cli, slurm
 from assay.node import provenance
-from assay.sites import expect, listing, new
+from assay.sites import expect, foreign, new
 from assay.store import promise
 from assay.store.promise import PromiseError
 
@@ -79,9 +79,9 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
     assert {path.name for path in checkout.iterdir()} == {"site-config", "reframe"}
     assert cli.main(["sites", "mine"]) == 0
     shown = capsys.readouterr().out
-    assert "partition ethernet: inter-node ethernet tcp" in shown and "REFUSED" not in shown
+    assert "  ethernet, stack system: " in shown and "REFUSED" not in shown
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
-    configuration, _ = listing.load(made / "reframe.py")
+    configuration = foreign.sections(foreign.load([made / "reframe.py"]))
     access = {tuple(each["access"]) for each in configuration["systems"][0]["partitions"]}
     assert access == {("--partition=batch", "--exclusive", "--account=hpc")}
     assert "nothing_judged: allowed" in (made / "promise.yaml").read_text()

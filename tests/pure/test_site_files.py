@@ -7,7 +7,7 @@ import pytest
 import yaml
 from shell import ROOT, SITES
 
-from assay import catalogue, cli
+from assay import cli
 from assay.sites import expect, listing, machine
 from assay.store import promise
 
@@ -46,8 +46,8 @@ def test_every_site_has_the_files_it_needs_and_no_file_that_the_document_does_no
 def test_an_example_loads_and_says_that_it_is_one(config, tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
-    lines = listing.describe(*listing.load(config), set(catalogue.WORDS))
-    assert any(line.startswith("partition gpu: ") for line in lines)
+    _, lines = listing.runs(config)
+    assert any(line.startswith("  gpu, stack ") for line in lines)
     readme = (config.parent / "README.md").read_text()
     assert "example" in readme.splitlines()[0]
     assert "This cluster does not exist." in readme

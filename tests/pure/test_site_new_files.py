@@ -18,10 +18,10 @@ from new_site import (
     recorded,
 )
 
-from assay import catalogue, sites
+from assay import sites
 from assay.judge import References, peak
 from assay.node import provenance
-from assay.sites import listing, written
+from assay.sites import foreign, written
 
 
 @pytest.mark.parametrize("made", [drafted(place()), drafted(gpu_place(), place(), modules=["a/1"])])
@@ -87,10 +87,12 @@ def test_a_site_with_gpus_and_modules_is_accepted(tmp_path, monkeypatch):
         (site / name).write_text(text)
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
-    configuration, loaded = listing.load(site / "reframe.py")
-    lines = listing.describe(configuration, loaded, set(catalogue.WORDS))
-    assert "partition gpu: intra-node gpu cuda nvlink" in lines
-    assert "partition batch-scratch: storage" in lines
+    References.load(site / "references.yaml")
+    configuration = foreign.sections(foreign.load([site / "reframe.py"]))
+    (system,) = configuration["systems"]
+    words = {each["name"]: " ".join(each["features"]) for each in system["partitions"]}
+    assert words["gpu"] == "intra-node gpu cuda nvlink"
+    assert words["batch-scratch"] == "storage"
     assert configuration["environments"][0]["modules"] == ["openmpi/5.0.5"]
 
 

@@ -17,7 +17,7 @@ from assay import files, metrics, sites
 from assay.calibrate import CalibrationError, changes, launches
 from assay.exits import Exit
 from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
-from assay.sites import listing
+from assay.sites import foreign, listing
 from assay.store import run_folder, session
 
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"assay calibrate: {wrong}", file=sys.stderr)
         return Exit.USAGE
     try:
-        name = args.site or listing.load(file)[0]["systems"][0]["name"]
+        name = args.site or foreign.sections(foreign.load([file]))["systems"][0]["name"]
         references = References.load(site / "references.yaml")
         tolerances = metrics.tolerances(site, CalibrationError)
         reports = args.reports or [_measure(file, args)]

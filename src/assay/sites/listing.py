@@ -1,4 +1,4 @@
-"""``assay sites`` describes each site in a few lines, ``assay check -C FILE`` what would run on it.
+"""``assay sites`` and ``assay check -C FILE``: what would run on a site, and what is missing.
 
 Both load the configuration as ReFrame would. The cases come from the list of the suite.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError, ReframeError
 
-from assay import catalogue, files, sites
+from assay import files, sites
 from assay.exits import Exit
 from assay.judge import References, ReferencesError
 from assay.reframe_compat.selection import PLACES
@@ -44,14 +44,6 @@ NEEDED = {
 def find(folder: Path) -> list[Path]:
     """The ``reframe.py`` of each site below a ``site-config`` folder, by name."""
     return sorted(folder.glob("*/reframe.py"))
-
-
-def load(site_file: Path) -> tuple[dict[str, Any], References]:
-    """Configuration and references of one site."""
-    site = foreign.sections(foreign.load([site_file]))
-    # No test selects a stack without features.
-    site["environments"] = [e for e in site["environments"] if e.get("features")]
-    return site, References.load(site_file.with_name("references.yaml"))
 
 
 @contextlib.contextmanager
@@ -85,23 +77,6 @@ def found(site_file: Path) -> tuple[Site, list[str]]:
     )
 
 
-def describe(configuration: dict[str, Any], references: References, known: set[str]) -> list[str]:
-    """What a site has and what it lacks, one line each."""
-    lines = []
-    for system in configuration["systems"]:
-        for partition in system["partitions"]:
-            words = " ".join(partition.get("features", ()))
-            lines.append(f"partition {partition['name']}: {words}")
-    for stack in configuration["environments"]:
-        missing = sorted(known - set(stack["features"]))
-        lines.append(f"stack {stack['name']}: {' '.join(stack['features'])}")
-        if missing:
-            lines.append(f"stack {stack['name']} has no {', '.join(missing)}")
-    lines.append(f"references: {references.judged} metrics judged, rules to record: "
-                 f"{references.recorded}")  # fmt: skip
-    return lines
-
-
 def run(names: Sequence[str], folder: Path) -> int:
     """Runs ``assay sites`` for some sites, or all; returns the exit code."""
     found = {path.parent.name: path for path in find(folder)}
@@ -113,57 +88,60 @@ def run(names: Sequence[str], folder: Path) -> int:
     if unknown:
         print(f"unknown site {unknown[0]!r}; known are {', '.join(found)}", file=sys.stderr)
         return Exit.USAGE
-    known = set(catalogue.WORDS)
     bad = 0
-    with leaving_no_results():
-        for name in names or found:
-            try:
-                lines = describe(*load(found[name]), known)
-                lines += sites.left_out[found[name].resolve()]
-            except (ReframeError, ReferencesError) as error:
-                bad += 1
-                lines = [f"REFUSED: {error}"]
-            print(name)
-            print("".join(f"  {line}\n" for line in lines), end="")
+    for name in names or found:
+        try:
+            _, lines = runs(found[name].resolve())
+            judged = References.load(found[name].with_name("references.yaml"))
+            more = f"rules to record: {judged.recorded}"
+            lines.append(f"references: {judged.judged} metrics judged, {more}")
+        except (ReframeError, ReferencesError, promise.PromiseError) as error:
+            bad += 1
+            lines = [f"REFUSED: {error}"]
+        print(name)
+        print("".join(f"  {line}\n" for line in lines), end="")
     return Exit.FAIL if bad else Exit.PASS
 
 
 def check(args: argparse.Namespace) -> int:
     """Runs ``assay check``; returns the exit code."""
-    file = args.config.resolve()
     try:
-        listed = promise.cases(files.repository(file.parent) / "reframe" / promise.CASES)
-        with leaving_no_results():
-            config = foreign.load([file])
+        cases, lines = runs(args.config.resolve(), args.system)
     except (ReframeError, promise.PromiseError) as error:
         print(f"assay check: {error}", file=sys.stderr)
         return Exit.UNKNOWN
-    systems = foreign.sections(config)["systems"]
-    if args.system or file in sites.found_on:
-        name = args.system or systems[0]["name"]
-        systems = [system for system in systems if system["name"] == name]
-    if not systems:
-        print(f"assay check: {file} has no system {args.system!r}", file=sys.stderr)
-        return Exit.USAGE
-    cases = 0
-    for system in systems:
-        print(f"system {system['name']}")
-        stacks = {each["name"]: each for each in config["environments"] if each.get("features")}
-        unknown: dict[str, list[str]] = {}
-        for partition in system["partitions"]:
-            number, lines = described(partition, stacks, listed)
-            cases += number
-            print("".join(f"  {line}\n" for line in lines), end="")
-            for what in _unknown(partition, [stacks.get(e, {}) for e in partition["environs"]]):
-                unknown.setdefault(what, []).append(partition["name"])
-        for what, names in unknown.items():
-            print(f"  {', '.join(names)}: add {what}")
-    for line in sites.left_out.get(file, ()):
-        print(f"  {line}")
+    print(*lines, sep="\n")
     if not cases:
         do = "say what its places and stacks have in assay.yaml"
         print(f"nothing of Assay runs here: {do} (assay site new NAME --from FILE writes it)")
     return Exit.PASS if cases else Exit.FAIL
+
+
+def runs(file: Path, name: str | None = None) -> tuple[int, list[str]]:
+    """What would run on the systems of a configuration, or on one: the number of cases, and lines.
+
+    :raises ReframeError, promise.PromiseError: a file cannot be read, or there is no such system.
+    """
+    listed = promise.cases(files.repository(file.parent) / "reframe" / promise.CASES)
+    with leaving_no_results():
+        config = foreign.load([file])
+    systems = foreign.sections(config)["systems"]
+    if name or file in sites.found_on:
+        systems = [foreign.named(config, name or systems[0]["name"], str(file))]
+    cases, lines = 0, []
+    for system in systems:
+        lines.append(f"system {system['name']}")
+        # No test selects a stack without features.
+        stacks = {each["name"]: each for each in config["environments"] if each.get("features")}
+        unknown: dict[str, list[str]] = {}
+        for partition in system["partitions"]:
+            number, said = described(partition, stacks, listed)
+            cases += number
+            lines += [f"  {line}" for line in said]
+            for what in _unknown(partition, [stacks.get(e, {}) for e in partition["environs"]]):
+                unknown.setdefault(what, []).append(partition["name"])
+        lines += [f"  {', '.join(names)}: add {what}" for what, names in unknown.items()]
+    return cases, [*lines, *(f"  {line}" for line in sites.left_out.get(file, ()))]
 
 
 def described(

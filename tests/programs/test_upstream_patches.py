@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -348,9 +348,7 @@ FAULTS = {
         [("Interrupted", "", "")],
         [("Interrupted", "error", "aborted due to KeyboardInterrupt")],
     ),
-    "a warning in a test": Fault(
-        "0003", warned, (0, None, "pass"), (1, "performance", "fail")
-    ),
+    "a warning in a test": Fault("0003", warned, (0, None, "pass"), (1, "performance", "fail")),
     "a silent sacct": Fault(
         "0004",
         hanging("slurm", "sacct", "sacct failed (1/1)", TIMED_OUT),
@@ -418,10 +416,11 @@ def patched(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path) -> Iterator[Path]:
+def workplace(tmp_path: Path) -> Path:
+    """A folder beside the patched copy: ReFrame takes files in its own folder for its own."""
     folder = tmp_path / "here"
     folder.mkdir()
-    yield folder
+    return folder
 
 
 @pytest.mark.parametrize("name", FAULTS)

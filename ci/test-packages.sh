@@ -5,5 +5,6 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 lab/vcluster/packages.sh --accounting --uml --shared
-# For copies of a checkout, other roots, users of a container, simulated networks, the emulated GPU.
-WHO=test-all ci/packages.sh rsync mmdebstrap uidmap libsimgrid-dev gcc libc6-dev
+# For copies of a checkout, other roots, users of a container, simulated networks, the emulated GPU,
+# patches of ReFrame.
+WHO=test-all ci/packages.sh rsync mmdebstrap uidmap libsimgrid-dev gcc libc6-dev patch

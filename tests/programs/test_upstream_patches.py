@@ -21,7 +21,7 @@ import shell
 from bench import live_program
 from shell import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 #: The version that the patches are for.
 FOR = "4.10.4"

@@ -49,6 +49,32 @@ def test_the_entry_with_the_most_keys_wins(tmp_path):
     assert near.source == "measured 2026-11-20, n=10, four nodes"
 
 
+@pytest.mark.parametrize(
+    ("said", "unit", "bounds"),
+    [
+        (">= 10200 MB/s", "MB/s", (10200.0, None)),
+        ("<= 2.5 us", "us", (None, 2.5)),
+    ],
+)
+def test_a_value_and_its_one_bound_fit_into_one_line(tmp_path, said, unit, bounds):
+    entry = {"for": {"partition": "ib"}, "metrics": {"it": said}, "source": "a tender"}
+    found = load(tmp_path, {"references": [entry]}).find(case(), "it", unit)
+    assert (found.lower_bound, found.upper_bound, found.source) == (*bounds, "a tender")
+
+
+@pytest.mark.parametrize("said", ["10200 MB/s", ">= 0 MB/s", ">= 10200", "> 1 MB/s", ">= -1 us"])
+def test_another_short_form_is_refused(tmp_path, said):
+    entry = {"for": {"partition": "ib"}, "metrics": {"it": said}, "source": "a tender"}
+    with pytest.raises(ReferencesError, match="references/0/metrics/it: .*>= 10200 MB/s"):
+        load(tmp_path, {"references": [entry]})
+
+
+def test_a_bound_on_the_side_of_no_fault_is_refused(tmp_path):
+    entry = {"for": {"partition": "ib"}, "metrics": {"it": "<= 5 MB/s"}, "source": "a tender"}
+    with pytest.raises(ReferencesError, match="lower is null, but a fault makes a metric in MB/s"):
+        load(tmp_path, {"references": [entry]})
+
+
 def test_what_is_recorded_has_its_reason(tmp_path):
     found = load(tmp_path, GOOD).find(case(), "bandwidth_1M", "MB/s")
     assert found == Recorded("a shared machine")

@@ -49,6 +49,11 @@ _Lower = Annotated[float, Meta(gt=-1, le=0, description="above -1 and up to 0; n
 _Upper = Annotated[float, Meta(ge=0, le=1e150, description="finite, 0 or more; null: no fault")]
 _Wide = Annotated[_Reason, Meta(description="why a tolerance is beyond -0.5 or 1, or is null")]
 _WithoutPeak = Annotated[_Reason, Meta(description="why no peak was reached when calibrated first")]
+_FORM = '">= 10200 MB/s", "<= 2.5 us"'
+_Short = Annotated[
+    str,
+    Meta(max_length=60, pattern=r"^[<>]= (?=.*[1-9].* )\d+(\.\d+)? \S+$", description=_FORM),
+]
 _Interval = Annotated[tuple[float, float], Meta(description="95 % interval of a median")]
 _Scalar = str | int | float | bool
 _Names = Annotated[list[str], Meta(min_length=1)]
@@ -128,7 +133,7 @@ class _Applies(_Struct):
 class Entry(_Applies):
     """An entry has `for`, `metrics` and `source`."""
 
-    metrics: Annotated[dict[str, Metric], Meta(min_length=1)]
+    metrics: Annotated[dict[str, Metric | _Short], Meta(min_length=1)]
     source: _Reason | Measurement
     curves: Annotated[
         dict[str, Curve], Meta(description="the envelope of each column over the message size")
@@ -164,12 +169,21 @@ class Included(_Struct):
 def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:
     """Reads a file of references, or one with references only, and validates it.
 
+    A metric in the short form, such as ``>= 10200 MB/s``, is spelled out.
+
     :raises ReferencesError: the file is missing, is not YAML, or does not have the shape.
     """
     hint = "; a site is judged by this file, see docs/adding-a-site.md"
     document = files.read_yaml(path, ReferencesError, hint=hint)
     if fault := files.misshapen(document, kind):
         raise ReferencesError(f"{path}: {fault}")
+    for entry in document["references"] or ():
+        for name, said in entry["metrics"].items():
+            if isinstance(said, str):
+                sign, value, unit = said.split()
+                lower, upper = (0, None) if sign == ">=" else (None, 0)
+                spec = {"value": float(value), "unit": unit, "lower": lower, "upper": upper}
+                entry["metrics"][name] = spec
     return cast("Mapping[str, Any]", document)
 
 

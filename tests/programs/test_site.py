@@ -14,7 +14,7 @@ import pytest
 import shell
 from bench import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 DOCS = ROOT / "docs"
 

@@ -5,7 +5,7 @@ names an image, the programs of the image are measured, otherwise those of the d
 begin a site of your own, copy this folder.
 """
 
-# Stacks: system spack container contained
+# Stacks: system spack container
 
 from assay.sites import auto
 

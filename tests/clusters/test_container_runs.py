@@ -1,4 +1,4 @@
-"""Programs of an image run under ReFrame, hybrid and contained, with the cases that must be red.
+"""Programs of an image run under ReFrame, with the cases that must be red.
 
 Needs Apptainer and an image with the programs of Debian: ASSAY_IMAGE, or what `make image` left.
 """
@@ -40,15 +40,14 @@ def image():
 
 @pytest.fixture
 def site(bench, image):
-    """A bench with the stacks `container` and `contained`."""
-    return with_stacks(bench, image)
+    """A bench with the stack `container`."""
+    return with_stack(bench, image)
 
 
-def with_stacks(bench, image):
+def with_stack(bench, image):
     live_ucx()
     bench.partition()
-    for contained in (False, True):
-        bench.environments.append(container.stack(bench.site / "reframe.py", image, contained))
+    bench.environments.append(container.stack(bench.site / "reframe.py", image))
     bench.record_all()
     return bench
 
@@ -59,14 +58,12 @@ def netpipe(site, transport, **variables):
 
 
 @pytest.mark.parametrize("transport", ["posix", "cma"])
-def test_both_models_come_up_as_one_world_over_the_transport(site, image, transport):
-    run = netpipe(site, transport)
-    for stack in ("container", "contained"):
-        outcome = run.case("NetPipe", stack)
-        assert outcome.result == "pass", outcome.reason
-        assert outcome.record["proof"]["ranks"]["seen"] == 2
-        assert outcome.record["proof"]["lanes"] == {f"{transport}/memory": 1.0}
-        assert image.sha256 in outcome.record["stack"]
+def test_the_ranks_come_up_as_one_world_over_the_transport(site, image, transport):
+    outcome = netpipe(site, transport).case("NetPipe", "container")
+    assert outcome.result == "pass", outcome.reason
+    assert outcome.record["proof"]["ranks"]["seen"] == 2
+    assert outcome.record["proof"]["lanes"] == {f"{transport}/memory": 1.0}
+    assert image.sha256 in outcome.record["stack"]
 
 
 #: What Apptainer says before it unpacks an image, because it cannot mount it.
@@ -89,18 +86,11 @@ def test_a_user_namespace_of_each_rank_turns_cma_off_and_nothing_else(bench, ima
     if start.returncode:
         # Apptainer cannot give files to users that do not exist in the namespace.
         pytest.skip("needs an image that Apptainer starts in a user namespace: squashfuse?")
-    site = with_stacks(bench, dataclasses.replace(image, apptainer=str(own)))
+    site = with_stack(bench, dataclasses.replace(image, apptainer=str(own)))
     run = netpipe(site, "(cma|posix)")
-    outcomes = {
-        (stack, transport): run.case(f"NetPipe %transport={transport}", stack)
-        for stack in ("container", "contained")
-        for transport in ("cma", "posix")
-    }
-    said = {key: (outcome.result, outcome.reason) for key, outcome in outcomes.items()}
-    assert outcomes.pop(("container", "cma")).result == "skip", said
+    cma, posix = (run.case(f"NetPipe %transport={over}", "container") for over in ("cma", "posix"))
+    assert (cma.result, posix.result) == ("skip", "pass"), (cma.reason, posix.reason)
     assert CMA_IS_OFF in run.output
-    # All ranks of one container share one namespace.
-    assert {outcome.result for outcome in outcomes.values()} == {"pass"}, said
 
 
 def test_ranks_that_lost_the_environment_are_no_world(site):
@@ -120,7 +110,6 @@ wait
 def test_the_launcher_of_another_mpi_starts_two_worlds(site):
     # The ranks know nothing about this launcher: it sets neither PMIx nor other Open MPI variables.
     foreign = site.program("foreign", "mpirun", FOREIGN)
-    site.environments = site.environments[:1]
     site.environments[0]["env_vars"].append(["PATH", f"{foreign}:$PATH"])
     outcome = netpipe(site, "posix").case("NetPipe", "container")
     assert outcome.result == "fail"
@@ -137,8 +126,7 @@ def test_native_against_container_over_a_proven_path(bench, image, rounds, optio
     bench.environments.append(machine.distribution(ROOT / "site-config/local/reframe.py"))
     if "netpipe" not in bench.environments[0]["features"]:
         pytest.skip("needs NetPIPE on this machine")
-    with_stacks(bench, image)
-    bench.environments.pop()
+    with_stack(bench, image)
     # This value is the default of UCX, but the log of UCX shows it only if it is set.
     bench.environments[-1]["env_vars"].append(["UCX_POSIX_USE_PROC_LINK", "y"])
     name = "NativeAgainstContainer.*posix.*netpipe-bandwidth"
@@ -207,12 +195,3 @@ def test_the_directory_under_test_is_in_the_container_beside_what_the_user_binds
         assert f"export APPTAINER_BIND={directory}${{APPTAINER_BIND:+,$APPTAINER_BIND}}" in (
             job.read_text()
         )
-
-
-def test_one_container_is_not_started_by_the_launcher_of_many(bench, image):
-    bench.partition(launcher="mpiexec")
-    bench.environments.append(container.stack(bench.site / "reframe.py", image, contained=True))
-    run = netpipe(bench, "posix")
-    assert run.case("NetPipe").result == "skip"
-    said = "all ranks of the stack contained are in one container: on one node, started by mpirun"
-    assert said in run.output

@@ -241,8 +241,14 @@ def test_a_number_of_nodes_that_cannot_be_had_is_one_line(found, number):
 )  # fmt: skip
 def test_without_an_mpi_it_says_what_to_do(found, monkeypatch, there, said):
     monkeypatch.setattr(shutil, "which", lambda name: there)
-    with pytest.raises(ConfigError, match=f"{said}; name an image by ASSAY_IMAGE, or load"):
+    with pytest.raises(ConfigError, match=rf"{said}; take an image \(apptainer run .*, or load"):
         found(programs={"mpirun --version": "hello\nworld"})
+
+
+def test_nothing_starts_ranks_in_an_image(found):
+    said = r"ASSAY_IMAGE: neither srun nor .*: apptainer run /x\.sif acceptance"
+    with pytest.raises(ConfigError, match=said):
+        found(programs={"mpirun --version": "HYDRA"}, ASSAY_IMAGE="/x.sif")
 
 
 def test_under_another_mpi_the_stack_has_what_is_not_linked_to_open_mpi(monkeypatch, tmp_path):

@@ -73,9 +73,8 @@ def test_ranks_in_user_namespaces_of_their_own_copy_twice(site, image):
     alike = {**image.said, question: f"{Path('/proc/self/ns/user').readlink()}\n"}
     together = dataclasses.replace(image, said=alike)
     name = "OMPI_MCA_btl_vader_single_copy_mechanism"
-    for contained, of, expected in ((False, apart, "none"), (False, together, None),
-                                    (True, apart, None)):  # fmt: skip
-        stack = container.stack(site, of, contained)
+    for of, expected in ((apart, "none"), (together, None)):
+        stack = container.stack(site, of)
         assert dict(stack["env_vars"]).get(name) == expected
         assert stack["extras"].get("user_namespaces", False) is (expected is not None)
 
@@ -86,15 +85,9 @@ def folder(stack):
     return Path(path.partition(":")[0].strip("'"))
 
 
-def test_only_programs_of_the_suite_have_a_wrapper_and_the_launcher_where_it_is_contained(
-    site, image
-):
-    hybrid, contained = (container.stack(site, image, contained=c) for c in (False, True))
+def test_only_programs_of_the_suite_have_a_wrapper_and_no_launcher(site, image):
     programs = {"ucx_info", "hpcc", "osu_latency", "osu_bw", "NPmpi", "in-image"}
-    assert {file.name for file in folder(hybrid).iterdir()} == programs
-    assert {file.name for file in folder(contained).iterdir()} == programs | {"mpirun"}
-    assert contained["extras"]["contained"] is True
-    assert "contained" not in hybrid["extras"]
+    assert {file.name for file in folder(container.stack(site, image)).iterdir()} == programs
 
 
 def test_a_wrapper_passes_on_arguments_directory_environment_and_exit_code(site, image, tmp_path):

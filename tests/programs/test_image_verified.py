@@ -35,15 +35,10 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     lock = hashlib.sha256((ROOT / "requirements.lock").read_bytes()).hexdigest()
     shell.program(tmp_path / "bin", "apptainer", APPTAINER.replace("LOCK", lock))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    for name in ("ASSAY_IMAGE_SHA256", "ASSAY_IMAGE_KEY"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("ASSAY_IMAGE_KEY", raising=False)
     path = tmp_path / "assay.sif"
     path.write_bytes(b"an image")
     return path
-
-
-def digest(image: Path) -> str:
-    return hashlib.sha256(image.read_bytes()).hexdigest()
 
 
 def look(image: Path) -> container.Image:
@@ -67,17 +62,6 @@ def test_a_flipped_byte_is_refused_before_the_image_starts(image: Path) -> None:
     with pytest.raises(ConfigError, match=r"assay\.sif\.sha256 says .* damaged or another image"):
         look(image)
     assert not started(image)
-
-
-def test_a_digest_from_another_place_must_hold_as_well(
-    image: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (image.parent / "assay.sif.sha256").write_text(f"{digest(image)}  assay.sif\n")
-    monkeypatch.setenv("ASSAY_IMAGE_SHA256", digest(image))
-    assert look(image).verified == "assay.sif.sha256 and ASSAY_IMAGE_SHA256"
-    monkeypatch.setenv("ASSAY_IMAGE_SHA256", "0" * 64)
-    with pytest.raises(ConfigError, match="ASSAY_IMAGE_SHA256 says 0000"):
-        look(image)
 
 
 def test_a_digest_that_is_none_is_one_line(image: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_value_and_its_one_bound_fit_into_one_line(tmp_path, said, unit, bound
 @pytest.mark.parametrize("said", ["10200 MB/s", ">= 0 MB/s", ">= 10200", "> 1 MB/s", ">= -1 us"])
 def test_another_short_form_is_refused(tmp_path, said):
     entry = {"for": {"partition": "ib"}, "metrics": {"it": said}, "source": "a tender"}
-    with pytest.raises(ReferencesError, match="references/0/metrics/it: .*>= 10200 MB/s"):
+    with pytest.raises(ReferencesError, match=r"references/0/metrics/it: .*>= 10200 MB/s"):
         load(tmp_path, {"references": [entry]})
 
 

@@ -14,7 +14,7 @@ from assay import deadline
 from assay.prove import busy, counters, launch, steering
 from assay.reframe_compat import testcase
 from assay.run import attempts, options, shared
-from assay.run.job_request import SLURM, JobRequest, starter
+from assay.run.job_request import SLURM, JobRequest
 from assay.run.site import misdescribed
 from assay.store import record
 
@@ -89,11 +89,6 @@ class JobScript(JobRequest):
         if directory := self.current_partition.extras.get("directory"):
             bound = f"{shlex.quote(directory)}${{APPTAINER_BIND:+,$APPTAINER_BIND}}"
             self.prerun_cmds.insert(0, f"export APPTAINER_BIND={bound}")
-        one_node = self.num_tasks <= (self.num_tasks_per_node or self.num_tasks)
-        together = self.parallel and stack.get("contained", False)
-        why = f"all ranks of the stack {self.current_environ.name} are in one container: on one "
-        why += "node, started by mpirun"
-        self.leave_out("not-here", together and not (one_node and starter(self) == "mpirun"), why)
 
     @run_before("run", always_last=True)
     def _witness_the_launch(self) -> None:

@@ -392,9 +392,7 @@ class TransportMixin(UcxMixin):
     @run_before("run")
     def _force_the_path(self) -> None:
         self._steer_ucx(self.path_variables())
-        stack = self.current_environ.extras
-        together = self.parallel and stack.get("contained")
-        if self.transport == "cma" and "image" in stack and not together:
+        if self.transport == "cma" and "image" in self.current_environ.extras:
             self.prerun_cmds += _SKIP_WITHOUT_CMA
 
     def path_variables(self, device: str | None = None, stack: Any = None) -> dict[str, str]:

@@ -42,7 +42,6 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     stacks, opened = _stacks(site_file, launcher == "srun")
     transports = [name for name in detect.transports(opened) if name in SWITCHED]
     names = [stack["name"] for stack in stacks]
-    contained = "contained" in stacks[0]["extras"]
 
     here = {**provenance.node(), "said": {}, "ucx_devices": provenance.ucx(opened)}
     here["said"] = {" ".join(g.listing): detect.output(*g.listing) for g in ACCELERATORS.values()}
@@ -62,9 +61,9 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     if pool:
         place = describe.Place(pool, here, login=True)
         common = describe.jobs(place, said, shlex.split(os.environ.get("ASSAY_ACCESS", "")), [])
-        common["launcher"] = "mpirun" if contained else launcher
+        common["launcher"] = launcher
         common["resources"] = describe.GPU_RESOURCE if pool.shape.gpus else []
-        if len(pool.up) > 1 and not contained:
+        if len(pool.up) > 1:
             partitions += _links(place, known)
     partitions += machine.file_systems(site_file, *(["shared"] if pool else []))
     for each in partitions:
@@ -101,13 +100,16 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], str]:
     path = os.environ.get("ASSAY_IMAGE")
     # If the suite itself runs inside an image, the image takes the place of the distribution.
     if not path or os.environ.get("ASSAY_STACK") in ("system", "spack"):
-        native = machine.stack(site_file, "name an image by ASSAY_IMAGE")
+        native = machine.stack(site_file, "take an image (apptainer run assay.sif acceptance)")
         return [native], detect.output("ucx_info", "-d")
-    image = container.look(path, sites.repository(site_file))
     # Ranks in separate containers find each other only through a launcher that supports PMIx.
-    hybrid = srun or detect.version("openmpi_version") is not None
-    contained = os.environ.get("ASSAY_CONTAINED") == "1" or not hybrid
-    stacks = [container.stack(site_file, image, contained)]
+    if not (srun or detect.version("openmpi_version")):
+        raise ConfigError(
+            f"ASSAY_IMAGE: neither srun nor an mpirun of Open MPI starts ranks here in {path}; "
+            f"measure this node all inside the image: apptainer run {path} acceptance"
+        )
+    image = container.look(path, sites.repository(site_file))
+    stacks = [container.stack(site_file, image)]
     if os.environ.get("ASSAY_COMPARE") == "1":
         stacks.append(machine.stack(site_file))
     return stacks, image.said["ucx_info", "-d"]

@@ -1,17 +1,13 @@
-"""The stacks whose programs come from an image of Apptainer: ``container`` and ``contained``.
+"""The stack ``container``: its programs come from an image of Apptainer.
 
 Tests start programs by name, from PATH. The stack of an image is therefore a directory of wrappers,
 one for each program of the image. A wrapper starts the program of the same name inside the image
 and keeps the working directory. A launcher, a background server or a script on each node can start
 a wrapper without any knowledge of the image. It can also put its own witness before the wrapper.
 
-=============  ==================================================================================
-``container``  the host's launcher starts a wrapper for each rank (hybrid: ranks connect by PMIx)
-``contained``  the launcher is a wrapper, too: all ranks run in one container, on one node
-=============  ==================================================================================
-
-Wrappers pass the environment on, because ranks find their MPI world through it. They therefore use
-neither ``--cleanenv`` nor ``--contain``.
+The host's launcher starts a wrapper for each rank; the ranks connect by PMIx. Wrappers pass the
+environment on, because ranks find their MPI world through it. They therefore use neither
+``--cleanenv`` nor ``--contain``.
 """
 
 from __future__ import annotations
@@ -47,7 +43,7 @@ _RESOURCE = (24, "CAP_SYS_RESOURCE")
 #: Names of further programs that get a wrapper, beside the names that programs are detected by.
 _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family))
 
-#: The launchers. The host's launcher is used, unless all ranks are in one container.
+#: The launchers. The host's launcher is used.
 _LAUNCHERS = PROGRAMS["mpi"].executables
 
 #: Shows whether the OSU programs were built for GPUs. Such programs do not start without the
@@ -150,19 +146,30 @@ def look(path: str | Path, repository: Path) -> Image:
 def _verified(path: Path, sha256: str, apptainer: str) -> str:
     """What verified an image, in words; "" if nothing says which image is meant.
 
-    A file beside the image, a digest and a key can say it (docs/containers.md); each that is there
-    must hold.
+    A digest in a file beside the image and a key can say it (docs/containers.md). Each that is
+    there must hold.
 
     :raises ConfigError: something that says which image is meant does not hold or cannot be read.
     """
     held = []
-    for wanted, source in _digests(path):
+    beside = path.with_name(path.name + ".sha256")
+    if beside.exists():
+        try:
+            wanted = beside.read_text(encoding="utf-8", errors="replace").partition(" ")[0]
+        except OSError as error:
+            raise ConfigError(f"{beside}: {error.strerror}; make it readable") from None
+        wanted = wanted.strip().lower()
+        if not re.fullmatch("[0-9a-f]{64}", wanted):
+            raise ConfigError(
+                f"image {path}: the digest in {beside.name} is {wanted[:70]!r}; write 64 "
+                f"hexadecimal digits: sha256sum {path.name} > {beside.name}"
+            )
         if wanted != sha256:
             raise ConfigError(
-                f"image {path}: its sha256 is {sha256}, {source} says {wanted}: "
+                f"image {path}: its sha256 is {sha256}, {beside.name} says {wanted}: "
                 "it is damaged or another image; copy it again, or correct the digest"
             )
-        held.append(source)
+        held.append(beside.name)
     if key := os.environ.get("ASSAY_IMAGE_KEY", ""):
         if not Path(key).is_file():
             raise ConfigError(f"ASSAY_IMAGE_KEY: {key} is no file; name a public key (PEM)")
@@ -174,28 +181,6 @@ def _verified(path: Path, sha256: str, apptainer: str) -> str:
             )
         held.append(f"the signature of {Path(key).name}")
     return " and ".join(held)
-
-
-def _digests(path: Path) -> list[tuple[str, str]]:
-    """The digests that the image must have, and where each comes from."""
-    found = []
-    beside = path.with_name(path.name + ".sha256")
-    if beside.exists():
-        try:
-            text = beside.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise ConfigError(f"{beside}: {error.strerror}; make it readable") from None
-        found.append((text.partition(" ")[0], beside.name))
-    if text := os.environ.get("ASSAY_IMAGE_SHA256", ""):
-        found.append((text, "ASSAY_IMAGE_SHA256"))
-    cleaned = [(text.strip().lower(), source) for text, source in found]
-    for text, source in cleaned:
-        if not re.fullmatch("[0-9a-f]{64}", text):
-            raise ConfigError(
-                f"image {path}: the digest in {source} is {text[:70]!r}; write 64 hexadecimal "
-                f"digits: sha256sum {path.name} > {path.name}.sha256"
-            )
-    return cleaned
 
 
 def _of_another_lock(lock: str, repository: Path) -> bool:
@@ -214,17 +199,16 @@ def _of_another_lock(lock: str, repository: Path) -> bool:
     return bool(there) and stated not in there
 
 
-def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[str, Any]:
-    """The environment ``container``, or ``contained``; writes its wrappers below the results."""
+def stack(site_file: str | Path, image: Image) -> dict[str, Any]:
+    """The environment ``container``; writes its wrappers below the results."""
     there = image.programs.__contains__
     features, extras = detect.described(there, lambda *words: image.said.get(words, ""))
     linked = image.said.get(_LINKED, "")
     built = [word for word, gpu in ACCELERATORS.items() if gpu.library in linked]
     if "osu" in features and built:
         features[features.index("osu")] = f"osu-{built[0]}"
-    name = "contained" if contained else "container"
-    folder = sites.results_directory(site_file) / "images" / image.sha256[:16] / name
-    _write_wrappers(folder, image, contained)
+    folder = sites.results_directory(site_file) / "images" / image.sha256[:16]
+    _write_wrappers(folder, image)
     if image.programs.issuperset(_PORTS):
         features.append("osu-py")
         python, port = _PORTS
@@ -232,12 +216,7 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
         extras["osu_py_command"] = f"{IN_IMAGE} {python} {command}"
     extras.update(image=str(image.path), provenance=image.provenance)
     variables = {"PATH": f"{shlex.quote(str(folder))}:$PATH", **_of_root()}
-    if contained:
-        extras["contained"] = True
-        # mpirun requires a program that reaches other nodes, even if there are no other nodes. Any
-        # program will do.
-        variables["OMPI_MCA_plm_rsh_agent"] = "sh"
-    elif image.apart:
+    if image.apart:
         extras["user_namespaces"] = True
         # By default, ranks open each other's shared memory through a link in /proc. This fails if
         # each rank has its own user namespace (UCX 1.13.1: "open(file_name=/proc/...) failed").
@@ -248,7 +227,7 @@ def stack(site_file: str | Path, image: Image, contained: bool = False) -> dict[
         # shared memory. It does not hang if CMA is disabled beforehand.
         variables["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
     return {
-        "name": name,
+        "name": "container",
         "features": ["container", *features],
         "extras": extras,
         "env_vars": [[name, value] for name, value in variables.items()],
@@ -269,7 +248,7 @@ def _of_root() -> dict[str, str]:
     return {"APPTAINER_DROP_CAPS": name}
 
 
-def _write_wrappers(folder: Path, image: Image, contained: bool) -> None:
+def _write_wrappers(folder: Path, image: Image) -> None:
     words = {
         "apptainer": shlex.quote(image.apptainer),
         "image": shlex.quote(str(image.path)),
@@ -277,7 +256,7 @@ def _write_wrappers(folder: Path, image: Image, contained: bool) -> None:
     }
     known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
     known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
-    there = (known - (set() if contained else {*_LAUNCHERS})) & image.programs
+    there = (known - {*_LAUNCHERS}) & image.programs
     wanted = {name: f"{name} " for name in sorted(there)}
     try:
         folder.mkdir(parents=True, exist_ok=True)

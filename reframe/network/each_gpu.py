@@ -7,7 +7,6 @@ is named, too. The driver of NVIDIA makes the copies; nothing of the stack is me
 """
 
 import statistics
-from dataclasses import replace
 
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
@@ -97,8 +96,4 @@ class EachGpu(GpusOfNode, SweepCheck):
         # The link of a partition between nodes is not that between the GPUs of a node.
         if "intra-node" not in self.current_partition.features:
             return {}
-        between = [metric for metric in self.declares if metric.startswith(KINDS[BETWEEN])]
-        return {
-            metric: replace(peak, value=peak.value / 1000)  # the metric is in GB/s
-            for metric, peak in link_peaks(self, between).items()
-        }
+        return link_peaks(self, [m for m in self.declares if m.startswith(KINDS[BETWEEN])])

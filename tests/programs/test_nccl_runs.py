@@ -65,6 +65,7 @@ def run(bench, configuration, outputs, *features):
         launcher="replay",
         features=["intra-node", "gpu", *features],
         devices=[{"type": "gpu", "num_devices": 2}],
+        extras={"hardware": {"link": "nvlink3-4-links"}},
     )
     bench.record_all()
     runs = {name: HPL.but(stdout=text) for name, text in outputs.items()}
@@ -81,8 +82,10 @@ def test_each_fault_is_named(bench):
             assert any(cause in doubt for doubt in record["doubts"])
         else:
             done.says("Nccl ", cause, environ=name)
-    proof = done.case("Nccl ", "healthy").record["proof"]["nccl"]
-    assert proof["pairs"] == {"0->1": ["P2P/CUMEM"], "1->0": ["P2P/CUMEM"]}
+    record = done.case("Nccl ", "healthy").record
+    pairs = record["proof"]["nccl"]["pairs"]
+    assert pairs == {"0->1": ["P2P/CUMEM"], "1->0": ["P2P/CUMEM"]}
+    assert record["metrics"]["bus_bandwidth_64MiB"]["percent_of"]["peak"] == 100  # GB/s
 
 
 def test_without_nvlink_the_way_is_recorded(bench):

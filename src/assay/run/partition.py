@@ -8,6 +8,7 @@ from typing import Any
 import reframe as rfm
 
 from assay.judge import Peak, peak
+from assay.metrics import factor
 from assay.prove import groups
 from assay.prove.groups import Between
 from assay.run.site import misdescribed, site_directory
@@ -20,14 +21,17 @@ def hardware_peak(test: Any, role: str, quantity: str) -> float | None:
 
 
 def link_peaks(test: Any, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
-    """The bandwidth of the link as the peak of these metrics; empty if the link is unnamed.
+    """The bandwidth of the link as the peak of these rates; empty if the link is unnamed.
 
     :param ways: number of directions whose bytes the metrics count.
     """
     link = hardware_peak(test, "link", "bandwidth")
-    if link is None:
-        return {}
-    return dict.fromkeys(metrics, Peak("link, hardware.yaml", ways * link))
+    scales = {name: factor("MB/s", test.declares[name]) for name in metrics if link}
+    return {
+        name: Peak("link, hardware.yaml", ways * (link or 0) * scale)
+        for name, scale in scales.items()
+        if scale
+    }
 
 
 def halves(test: Any, nodes: int) -> list[str]:

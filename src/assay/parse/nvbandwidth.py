@@ -83,7 +83,7 @@ def parse(text: str) -> Parsed:
             columns, pending = None, ""
         elif columns == []:
             columns = said.split()
-        elif columns and len(values := said.split()) == len(columns) + 1:
+        elif columns and len(values := said.split()) == len(columns) + 1 and values[0][0].isdigit():
             for peer, value in zip(columns, values[1:]):
                 # A GPU copies nothing to itself; old versions print 0.00 there.
                 itself = value == "0.00" and values[0] == peer and "GPU(row)" in what

@@ -1,0 +1,79 @@
+"""nvbandwidth of NVIDIA: copies between the host and each GPU of a node, and between its GPUs.
+
+Not yet run on hardware. These are the numbers of the tool that NVIDIA's support asks for. `EachGpu`
+compares the same copies over all nodes, and needs no reference.
+"""
+
+import statistics
+from collections import Counter
+
+import reframe as rfm
+from reframe.core.builtins import run_after, run_before
+
+from assay.parse import nvbandwidth
+from assay.run import StrictCheck
+from assay.run.gpu import GpuState
+from assay.run.nodes import median_and_worst
+from assay.run.partition import link_peaks
+
+#: Test of the program -> the beginning of its metrics.
+TESTS = {
+    "host_to_device_memcpy_ce": "host_to_device",
+    "device_to_host_memcpy_ce": "device_to_host",
+    "device_to_device_memcpy_read_ce": "between_gpus",
+}
+BETWEEN = "between_gpus"
+
+
+@rfm.simple_test
+class Nvbandwidth(GpuState, StrictCheck):
+    """Median and worst rate of the copies of all GPUs of a node, by their copy engines."""
+
+    kind = "network"
+    descr = "nvbandwidth, copies of all GPUs of a node"
+    time_limit = "10m"
+    tags = {"smoke", "network", "gpu"}
+    valid_systems = ["+gpu +cuda +intra-node"]
+    valid_prog_environs = ["+nvbandwidth"]
+    executable = "nvbandwidth"
+    declares = median_and_worst(dict.fromkeys(TESTS.values(), "GB/s"))
+
+    @run_after("setup")
+    def take_all_gpus(self):
+        self._gpus = self.gpus_of_a_node()
+        self.take_gpus(self._gpus)
+        # The program leaves out pairs without access to each other; NVLink promises it.
+        nvlink = self._gpus > 1 and "nvlink" in self.current_partition.features
+        self._tests = {name: what for name, what in TESTS.items() if nvlink or what != BETWEEN}
+        self.declares = median_and_worst(dict.fromkeys(self._tests.values(), "GB/s"))
+
+    @run_before("run")
+    def command(self):
+        self.executable_opts = ["-t", *self._tests]
+
+    def read(self):
+        return nvbandwidth.parse(self.stdout_text())
+
+    def examine(self, parsed):
+        problems = super().examine(parsed)
+        if parsed is None:
+            return problems
+        found = Counter(row["test"] for row in parsed.rows)
+        for name, what in self._tests.items():
+            copies = self._gpus * (self._gpus - 1 if what == BETWEEN else 1)
+            if found[name] != copies:
+                problems.append(
+                    f"{name}: {found[name]} copies were measured, {self._gpus} GPUs have {copies}"
+                )
+        return problems
+
+    def measure(self, parsed):
+        found = {}
+        for name, what in self._tests.items():
+            if rates := [row["bandwidth"] for row in parsed.rows if row["test"] == name]:
+                found[f"{what}_median"] = statistics.median(rates)
+                found[f"{what}_worst"] = min(rates)
+        return found
+
+    def peaks(self, parsed):
+        return link_peaks(self, [name for name in self.declares if name.startswith(BETWEEN)])

@@ -33,7 +33,7 @@ class Nvbandwidth(GpuState, StrictCheck):
     descr = "nvbandwidth, copies of all GPUs of a node"
     time_limit = "10m"
     tags = {"smoke", "network", "gpu"}
-    valid_systems = ["+gpu +cuda +intra-node"]
+    valid_systems = ["+gpu +intra-node"]
     valid_prog_environs = ["+nvbandwidth"]
     executable = "nvbandwidth"
     declares = median_and_worst(dict.fromkeys(TESTS.values(), "GB/s"))

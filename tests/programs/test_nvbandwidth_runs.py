@@ -69,7 +69,7 @@ RUNS = {
 
 def run(bench: Bench, *features: str):
     bench.partition(
-        features=["intra-node", "gpu", "cuda", *features],
+        features=["intra-node", "gpu", *features],
         devices=[{"type": "gpu", "num_devices": GPUS}],
         extras={"hardware": {"link": "nvlink3-4-links"}},
     )

@@ -98,7 +98,7 @@ def test_both_directions_count_as_one_link(judged):
     assert "96% of infiniband-edr" in judged(both, *LINK)[1]
     code, out, _ = judged(both, "--hardware", "link=infiniband-ndr")
     assert (code, out.split(":")[0]) == (3, "INCONCLUSIVE")
-    assert "24% of infiniband-ndr; send one of one direction" in out
+    assert "24% of infiniband-ndr; measure one direction" in out
 
 
 def test_a_dent_in_the_curve_is_named(judged):

@@ -201,7 +201,7 @@ class _Judged:
         if share > MOST_OF_PEAK:
             verdict, wanted = Verdict.INCONCLUSIVE, "is it another link, or are they several?"
         elif share < LEAST_OF_LINK and both:
-            verdict, wanted = Verdict.INCONCLUSIVE, "send one direction: both may share a bus"
+            verdict, wanted = Verdict.INCONCLUSIVE, "measure one direction: both may share a bus"
         elif share < LEAST_OF_LINK:
             verdict = Verdict.FAIL
         said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"

@@ -47,7 +47,7 @@ platforms=()
 for platform in manylinux2014 manylinux_2_{17,26,27,28}; do
     platforms+=(--platform "${platform}_$(uname -m)")
 done
-.venv/bin/python -m pip download --quiet --disable-pip-version-check --require-hashes \
+.venv/bin/python -m pip download --no-deps --quiet --disable-pip-version-check --require-hashes \
     --only-binary :all: --implementation cp --python-version "$python" "${platforms[@]}" \
     --dest "$work/inputs/wheels" -r requirements.lock ||
     die "pip could not fetch the wheels; the lines above say why"

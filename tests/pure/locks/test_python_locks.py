@@ -124,6 +124,14 @@ def test_a_lock_is_whole_because_pip_adds_nothing_to_it() -> None:
                 assert name in have, f"{locked.name} needs {needed}"
 
 
+@pytest.mark.parametrize("script", ["ci/setup-venv.sh", "ci/image.sh"])
+def test_pip_takes_a_lock_as_it_is(script: str) -> None:
+    text = (ROOT / script).read_text().replace("\\\n", " ")
+    (command,) = [line for line in text.splitlines() if "pip " in line and " -r " in line]
+    # Without it, pip asks for polars, which reframe-hpc[no-analytics] leaves out.
+    assert "--no-deps" in command.split()
+
+
 def test_the_pages_say_what_each_dependency_is_for() -> None:
     described = project()
     extras = described["optional-dependencies"]

@@ -1,4 +1,4 @@
-"""Two ways to run one program, in turn within one job: the job script and the ratio of both.
+"""Two ways to run one program, in turn within one job: the job script and the programs.
 
 Each launch has its own directory, ``<way>.<round>``. The directory holds its ``stdout``, its
 ``stderr`` and all other files that the launch left. The ways take turns to begin a round. Changes

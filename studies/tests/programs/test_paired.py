@@ -111,14 +111,21 @@ def test_the_launch_without_a_proof_asks_for_no_logs(bench):
     assert "witness.sh" not in bare and "witness.sh rank NPmpi" in proven.partition("}")[0]
 
 
-def cost(bench, *options, slowed=None):
-    """Runs ProofCost for the latency over posix, with NetPIPE of this machine or a slowed one."""
+#: NetPIPE, of which UCX logs although nobody asked for it.
+TALKATIVE = """\
+[ -n "${UCX_LOG_FILE:-}" ] || export UCX_LOG_LEVEL=info UCX_LOG_FILE=ucx.%h.%p.log
+exec COMMAND "$@\""""
+
+
+def cost(bench, *options, body=""):
+    """Runs ProofCost: latency over posix, with NetPIPE of this machine, which `body` may start."""
     stack = machine.distribution(ROOT / "site-config/local/reframe.py")
     if not {"netpipe", "ucx"} <= {*stack["features"]}:
         pytest.skip("needs NetPIPE and UCX on this machine")
-    if slowed:
-        body = SLOWED.replace("COMMAND", stack["extras"].get("netpipe_command", "NPmpi"))
-        stack["extras"]["netpipe_command"] = str(shell.program(slowed, "NPslowed", body))
+    if body:
+        body = body.replace("COMMAND", stack["extras"].get("netpipe_command", "NPmpi"))
+        started = shell.program(bench.folder / "started", "NPstarted", body)
+        stack["extras"]["netpipe_command"] = str(started)
     bench.partition()
     bench.environments.append(stack)
     name = "ProofCost.*posix.*latency"
@@ -137,7 +144,14 @@ def test_only_the_launches_with_a_proof_write_logs(bench):
 
 
 @pytest.mark.long
-def test_a_proof_that_changes_the_number_is_a_fault(bench, tmp_path):
-    outcome = cost(bench, "-S", "rounds=5", slowed=tmp_path / "slowed")
+def test_a_proof_that_changes_the_number_is_a_fault(bench):
+    outcome = cost(bench, "-S", "rounds=5", body=SLOWED)
     assert outcome.record["verdict"] == "FAIL"
     assert "ratio_8B: DIFFERENT: ratio " in outcome.reason
+
+
+@pytest.mark.long
+def test_two_launches_that_both_log_do_not_say_what_the_logs_cost(bench):
+    outcome = cost(bench, "-S", "rounds=1", body=TALKATIVE)
+    assert outcome.record["verdict"] == "FAIL"
+    assert "bare, round 0: it logged all the same" in outcome.reason

@@ -141,17 +141,6 @@ def test_a_job_that_completes_for_ever_is_given_up_and_named(bench, slurm, polic
     assert done.case("Sound").result == "pass", "other results are kept"
 
 
-def test_the_time_in_the_queue_is_not_the_harness(bench, slurm):
-    done = run(bench, slurm, checks("Lingering"), "--exec-policy=serial", ASSAY_PATIENCE="30")
-    assert done.case("Lingering").result == "pass"
-    report = session.load(session.newest(bench.results))
-    (case,) = report.cases
-    assert 0 < case.queue_seconds <= report.elapsed
-    inside = case.benchmark_seconds + case.queue_seconds
-    assert f"harness: {report.elapsed - inside:.1f} s of " in summary.harness(report)
-    assert f"; {case.queue_seconds:.1f} s in the queue" in summary.harness(report)
-
-
 def test_a_job_that_pends_for_ever_is_cancelled_once(bench, slurm):
     source = checks("StuckPending", "Sound")
     done = run(bench, slurm, source, "--exec-policy=serial", extras={"max_pending": "2s"})

@@ -136,28 +136,6 @@ def test_beside_a_failure_a_busy_machine_excuses_nothing(results, capsys):
     ) in lines
 
 
-def test_the_harness_cost_is_the_wall_time_without_benchmarks(results, capsys):
-    results.only(HPCC, HEALTH)
-    inside = sum(
-        json.loads(results.record(name).read_text())["seconds"]["benchmark"]
-        for name in (HPCC, HEALTH)
-    )
-    results.edit(lambda r: r["session_info"].update(time_elapsed=inside + 2))
-    percent = 100 * 2 / (inside + 2)
-    code, lines, _ = report(capsys)
-    assert code == 0
-    line = f"harness: 2.0 s of {inside + 2:.1f} s outside of benchmarks ({percent:.1f} %)"
-    assert line in lines
-
-
-def test_the_harness_cost_of_jobs_at_the_same_time_is_unknown(results, capsys):
-    results.only(HPCC)
-    results.edit(lambda r: r["session_info"].update(time_elapsed=0.5))
-    code, lines, _ = report(capsys)
-    assert code == 0
-    assert any(line.startswith("harness: unknown") for line in lines)
-
-
 def test_another_session_and_another_place(results, capsys, tmp_path):
     results.only(HPCC)
     other = results.file.with_name("run-report-7.json")

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from assay.prove import busy
 
@@ -234,18 +233,3 @@ def elsewhere(hosts: Iterable[str], allocated: Sequence[str], script: str) -> li
     return [
         f"the program ran on {', '.join(others)}; the job has {', '.join(sorted(given.values()))}"
     ]
-
-
-def times(launch: Launch, job: Any) -> dict[str, float]:
-    """The times of the benchmark and of the scheduler in a job [s].
-
-    ``benchmark`` is the duration of the benchmark. ``began`` is its start, since the epoch.
-    ``queue`` exists only with a scheduler. It is the time that the job waited before its script
-    began, plus the time that it was seen unfinished after the benchmark had ended.
-    """
-    found = {"benchmark": launch.end - launch.begin, "began": launch.begin}
-    if not job.scheduler.is_local:
-        last = getattr(job, "seen_unfinished", None) or 0.0
-        waited = max(launch.start - job.submit_time, 0.0)
-        found["queue"] = waited + max(last - launch.end, 0.0)
-    return found

@@ -116,15 +116,11 @@ def _kind(state: str | None) -> str:
 
 
 class _Job(slurm._SlurmJob):  # type: ignore[misc]
-    """A job that asks Slurm for its nodes only once after it has ended, not at each access.
-
-    :ivar seen_unfinished: when Slurm last reported the job as unfinished [s since the epoch].
-    """
+    """A job that asks Slurm for its nodes only once after it has ended, not at each access."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._hosts_of: str | None = None
-        self.seen_unfinished: float | None = None
 
     @property
     def nodelist(self) -> list[str]:
@@ -180,8 +176,6 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             watched.kind, watched.since = kind, now
         if kind == "ended":
             return
-        if kind != "unknown":
-            job.seen_unfinished = time.time()
         here = now - watched.since
         out_of_time = job.time_limit and kind == "running" and here > job.time_limit + limit
         waited = time.time() - job.submit_time

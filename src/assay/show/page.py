@@ -104,7 +104,6 @@ def render(
         most_causes=MOST_CAUSES,
         shown=SHOWN,
         attendance=suspects.attendance(cases, accused),
-        harness=summary.harness(session),
         partitions=_partitions(session.cases),
         causes=causes,
         judged=[pair for pair in metrics if pair[1].verdict is not Verdict.RECORDED],

@@ -60,24 +60,6 @@ class Counts:
         return self.passed + self.failed + self.inconclusive + self.recorded - self.missing
 
 
-def harness(session: Session) -> str:
-    """The wall time outside of benchmarks and of a queue; unknown if jobs ran at the same time."""
-    total = session.elapsed
-    inside = sum(case.benchmark_seconds for case in session.cases)
-    waited = sum(case.queue_seconds for case in session.cases)
-    if not total:
-        return "harness: unknown: nobody knows how long the session took"
-    if total < inside + waited:
-        queue = f" and {waited:.1f} s in the queue" if waited else ""
-        return (
-            f"harness: unknown: benchmarks took {inside:.1f} s{queue} in a session of "
-            f"{total:.1f} s, so several ran at the same time"
-        )
-    outside, queue = total - inside - waited, f"; {waited:.1f} s in the queue" if waited else ""
-    share = f"({100 * outside / total:.1f} %)"
-    return f"harness: {outside:.1f} s of {total:.1f} s outside of benchmarks {share}{queue}"
-
-
 def sorted_cases(cases: Iterable[Case]) -> list[Case]:
     """Worst first, then by place and name."""
     return sorted(cases, key=lambda c: (worst_first(c.verdict), c.where, c.test, c.display_name))
@@ -173,7 +155,7 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
 
 
 def closing_lines(session: Session) -> list[str]:
-    """The last lines of a run: causes, reasons, counts, harness cost and verdict."""
+    """The last lines of a run: causes, reasons, counts and verdict."""
     counts, ordered = Counts.of(session.cases), sorted_cases(session.cases)
     named = [(case, f"{case.display_name} @{case.where}") for case in ordered]
     lines = [f"{c.verdict.value} {name}: {c.why}" for c, name in named if c.verdict in RED]
@@ -206,7 +188,6 @@ def closing_lines(session: Session) -> list[str]:
     )
     of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
     lines.append(f"judged: {judged(session.cases)} of {_cases(counts.ran)} that ran{of}")
-    lines.append(harness(session))
     found = outcome(session)
     # Print the word only once: the cause of an interrupted run begins with it.
     causes = [fault.removeprefix(f"{found.word}: ") for fault in found.faults or session.partial]

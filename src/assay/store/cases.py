@@ -69,7 +69,6 @@ class Case:
     :ivar accused: the problems that accuse nodes, as its diagnosis recorded them.
     :ivar rows: the whole curve or table; `units` holds the unit of each column.
     :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
-    :ivar queue_seconds: wall time that its job spent in the scheduler, waiting or completing.
     :ivar outputs: verbatim outputs and the record, as far as they still exist.
     :ivar aborted: the run ended before the case did. `verdict` is then None.
     :ivar launches: how many launches the verdict is based on.
@@ -107,7 +106,6 @@ class Case:
     proof: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     benchmark_seconds: float = 0.0
-    queue_seconds: float = 0.0
     outputs: tuple[Path, ...] = ()
     launches: int = 1
     launched: bool = True

@@ -7,7 +7,7 @@ it, and the report reads all measured values from it. ReFrame's own run report l
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,11 +70,6 @@ def of_output(parsed: Parsed | None) -> dict[str, Any]:
     }
 
 
-def of_metric(value: float, unit: str, values: Sequence[float]) -> dict[str, Any]:
-    """The measured part of a metric; `value` is the median of `values`."""
-    return {"value": value, "unit": unit, "samples": list(values)}
-
-
 def of_peak(what: str, peak: float, value: float, unit: str) -> dict[str, Any]:
     """The peak that a value is compared with, and the value in percent of that peak."""
     return {"what": what, "peak": peak, "unit": unit, "percent": 100 * value / peak}
@@ -116,7 +111,6 @@ def with_record(case: Case, record: Mapping[str, Any]) -> Case:
         proof=mapping(record.get("proof")),
         provenance=mapping(record.get("provenance")),
         benchmark_seconds=finite(mapping(record.get("seconds")).get("benchmark")) or 0.0,
-        queue_seconds=finite(mapping(record.get("seconds")).get("queue")) or 0.0,
         test=line(record.get("test")) or case.test,
         kind=line(record.get("kind")) or case.kind,
         family=line(record.get("family")),

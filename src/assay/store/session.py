@@ -220,8 +220,7 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
                 why=f"failed in attempt {failed[0]} of {len(tries)} ({cause}), then passed",
             )
         seconds = sum(case.benchmark_seconds for case in tries)
-        queue = sum(case.queue_seconds for case in tries)
-        cases.append(replace(last, benchmark_seconds=seconds, queue_seconds=queue))
+        cases.append(replace(last, benchmark_seconds=seconds))
     return tuple(cases)
 
 

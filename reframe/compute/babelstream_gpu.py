@@ -3,7 +3,6 @@
 Not yet run on hardware.
 """
 
-import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from reframe.core.builtins import run_after, run_before
 from assay.parse import ParseError, babelstream
 from assay.run import Peak, StrictCheck
 from assay.run.gpu import GpuState
-from assay.run.nodes import median_and_worst
+from assay.run.nodes import median_and_worst, of_all
 from assay.run.partition import hardware_peak
 from assay.run.ucx import text
 
@@ -81,21 +80,22 @@ class BabelStreamGpu(GpuState, StrictCheck):
     def examine(self, parsed):
         problems = super().examine(parsed)
         asked = {"implementation": self.implementation, "precision": "double"}
-        asked |= {"elements": ELEMENTS, "repetitions": self.repetitions}
+        asked["repetitions"] = self.repetitions
         for gpu, part in enumerate(self._parts if parsed else ()):
             for name, wanted in asked.items():
-                if (said := part.facts.get(name)) not in (wanted, None):
+                if (said := part.facts.get(name, "not stated")) != wanted:
                     problems.append(f"GPU {gpu}: {name} is {said}, {wanted} was asked for")
+            # The program rounds the size of an array to 0.1 MB.
+            if abs((array := part.facts.get("array", 0.0)) - 8 * ELEMENTS) > 1e5:
+                problems.append(
+                    f"GPU {gpu}: an array has {array:g} B, {8 * ELEMENTS} were asked for"
+                )
         return problems
 
     def measure(self, parsed):
-        found = {}
-        for kernel in KERNELS:
-            rates = [row["bandwidth"] for row in parsed.rows if row["kernel"].lower() == kernel]
-            if rates:
-                found[f"{kernel}_median"] = statistics.median(rates)
-                found[f"{kernel}_worst"] = min(rates)
-        return found
+        rows = parsed.rows
+        rates = {k: [r["bandwidth"] for r in rows if r["kernel"].lower() == k] for k in KERNELS}
+        return of_all(rates, self.declares)
 
     def peaks(self, parsed):
         of_memory = hardware_peak(self, "gpu", "memory_bandwidth")

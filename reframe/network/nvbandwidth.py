@@ -4,7 +4,6 @@ Not yet run on hardware. These are the numbers of the tool that NVIDIA's support
 compares the same copies over all nodes, and needs no reference.
 """
 
-import statistics
 from collections import Counter
 
 import reframe as rfm
@@ -13,7 +12,7 @@ from reframe.core.builtins import run_after, run_before
 from assay.parse import nvbandwidth
 from assay.run import StrictCheck
 from assay.run.gpu import GpuState
-from assay.run.nodes import median_and_worst
+from assay.run.nodes import median_and_worst, of_all
 from assay.run.partition import link_peaks
 
 #: Test of the program -> the beginning of its metrics.
@@ -68,12 +67,11 @@ class Nvbandwidth(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        found = {}
-        for name, what in self._tests.items():
-            if rates := [row["bandwidth"] for row in parsed.rows if row["test"] == name]:
-                found[f"{what}_median"] = statistics.median(rates)
-                found[f"{what}_worst"] = min(rates)
-        return found
+        rates = {
+            what: [row["bandwidth"] for row in parsed.rows if row["test"] == name]
+            for name, what in self._tests.items()
+        }
+        return of_all(rates, self.declares)
 
     def peaks(self, parsed):
         return link_peaks(self, [name for name in self.declares if name.startswith(BETWEEN)])

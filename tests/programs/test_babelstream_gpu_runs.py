@@ -11,18 +11,18 @@ SIZE = 1 << 30  # of an array [B]
 ARRAYS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2}
 
 
-def output(rate=1300e3, implementation="CUDA", elements=SIZE // 8):
+def output(rate=1300e3, implementation="CUDA", size=SIZE):
     """An output in the form of BabelStream 5.0, all kernels at `rate` [MB/s]."""
     lines = [
         "BabelStream", "Version: 5.0", f"Implementation: {implementation}",
         "Running  Classic kernels 20 times in  Classic order ",
-        f"Number of elements: {elements}", "Precision: double",
-        f"Array size: {SIZE / 1e6:.1f} MB", f"Total size: {3 * SIZE / 1e6:.1f} MB",
+        "Precision: double",
+        f"Array size: {size / 1e6:.1f} MB", f"Total size: {3 * size / 1e6:.1f} MB",
         "Function    MB/s        Min (sec)   Max         Average     ",
     ]  # fmt: skip
     for kernel, arrays in ARRAYS.items():
-        time = round(arrays * SIZE / rate / 1e6, 7)
-        printed = arrays * SIZE / time / 1e6
+        time = round(arrays * size / rate / 1e6, 7)
+        printed = arrays * size / time / 1e6
         lines.append(f"{kernel:<12}{printed:<12.3f}{time:<12.7f}{time:<12.7f}{time:<12.7f}")
     return "\n".join([*lines, ""])
 
@@ -34,15 +34,19 @@ RUNS = {
     "nothing": ([output(), ""], "GPU 1: no table of BabelStream"),
     "wrong-data": (
         [output(), output() + "Validation failed on sum. Error 0.5\n"],
-        "GPU 1: line 15: Validation failed on sum. Error 0.5",
+        "GPU 1: line 14: Validation failed on sum. Error 0.5",
     ),
     "on-the-cpu": (
         [output(), output(implementation="OpenMP")],
         "GPU 1: implementation is OpenMP, CUDA was asked for",
     ),
     "small-arrays": (
-        [output(elements=1024), output()],
-        "GPU 0: elements is 1024, 134217728 was asked for",
+        [output(size=SIZE // 64), output()],
+        "GPU 0: an array has 1.68e+07 B, 1073741824 were asked for",
+    ),
+    "not-stated": (
+        [output().replace("Precision: double\n", ""), output()],
+        "GPU 0: precision is not stated, double was asked for",
     ),
     # The site names a GPU whose memory has 1555 GB/s.
     "another-gpu": ([output(2e6), output(2e6)], "the peak (memory, hardware.yaml) is 1555000 MB/s"),

@@ -80,7 +80,8 @@ def parse(text: str) -> Parsed:  # noqa: PLR0915
     running = next((match for line in before if (match := _RUNNING.fullmatch(line))), None)
     # Version 1 says MB of an array, and means MiB.
     array = first(before, _ARRAY) if version and version >= "2" else None
-    factor = _factor(head[1] or head[2])
+    unit = (head[1] or head[2]).lower()
+    factor = float((1024 if "i" in unit else 1000) ** ("mgt".index(unit[0]) + 2)) / 1e6
     columns = (Column("bandwidth", "MB/s"), *_TIMES)
     rows: list[Row] = []
     counts: dict[tuple[Any, ...], None] = {}
@@ -142,9 +143,3 @@ def _plans(named: str | None, version: str | None, running: bool) -> list[list[s
         return [names]
     # Without its first lines, a table of Copy alone may be the begin of any other.
     return [classic] if running else [classic, names, *([name] for name in names[1:])]
-
-
-def _factor(unit: str) -> float:
-    """From this unit [1/s] to MB/s of 10^6 B/s."""
-    base = 1024 if "i" in unit.lower() else 1000
-    return float(base ** ("mgt".index(unit[0].lower()) + 2)) / 1e6

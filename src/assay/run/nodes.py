@@ -206,12 +206,17 @@ class SweepCheck(AllNodesCheck):
         return {what: [row[what] for row in parsed.rows] for what in self.measured}
 
     def measure(self, parsed: Parsed) -> dict[str, float]:
-        found = {}
-        for what, values in self.values(parsed).items():
-            worst = max if lower_is_better(self.declares[f"{what}_worst"]) else min
-            found[f"{what}_median"] = statistics.median(values)
-            found[f"{what}_worst"] = worst(values)
-        return found
+        return of_all(self.values(parsed), self.declares)
+
+
+def of_all(values: Mapping[str, Sequence[float]], units: Mapping[str, str]) -> dict[str, float]:
+    """The metrics that :func:`median_and_worst` declares; none of a quantity without values."""
+    found: dict[str, float] = {}
+    for what, its in values.items():
+        if its:
+            worst = max if lower_is_better(units[f"{what}_worst"]) else min
+            found |= {f"{what}_median": statistics.median(its), f"{what}_worst": worst(its)}
+    return found
 
 
 def median_and_worst(units: Mapping[str, str]) -> dict[str, str]:

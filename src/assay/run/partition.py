@@ -25,13 +25,9 @@ def link_peaks(test: Any, metrics: Iterable[str], ways: int = 1) -> dict[str, Pe
 
     :param ways: number of directions whose bytes the metrics count.
     """
-    link = hardware_peak(test, "link", "bandwidth")
-    scales = {name: factor("MB/s", test.declares[name]) for name in metrics if link}
-    return {
-        name: Peak("link, hardware.yaml", ways * (link or 0) * scale)
-        for name, scale in scales.items()
-        if scale
-    }
+    link = ways * (hardware_peak(test, "link", "bandwidth") or 0)
+    peaks = {name: link * (factor("MB/s", test.declares[name]) or 0) for name in metrics}
+    return {name: Peak("link, hardware.yaml", value) for name, value in peaks.items() if value}
 
 
 def halves(test: Any, nodes: int) -> list[str]:

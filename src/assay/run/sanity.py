@@ -202,7 +202,7 @@ class Believed(CaseBase):
         return Path(str(self.executable)).name
 
     def _launch(self) -> tuple[list[str], dict[str, float]]:
-        """Problems of the launch, and its times from :func:`assay.prove.launch.times`."""
+        """Problems of the launch, its duration and its start since the epoch [s]."""
         unknown = {"benchmark": 0.0, "began": 0.0}
         try:
             ended = launch.parse(Path(launch.FILE).read_text(encoding="utf-8"))
@@ -216,7 +216,7 @@ class Believed(CaseBase):
             ], unknown
         except ValueError as torn:
             return [str(torn)], unknown
-        times = launch.times(ended, self.job)
+        times = {"benchmark": ended.end - ended.begin, "began": ended.begin}
         self._launched = ended
         if ended.others is not None:
             self._record["others"] = asdict(ended.others)

@@ -92,7 +92,9 @@ def parse(text: str) -> Parsed:
     lines = split(text)
     nvidia = first(lines, _NVIDIA)
     if nvidia:
-        lines = _as_hpl(lines)
+        # Without NVIDIA's additions; each line keeps its number.
+        plain = ["" if _NVIDIA.match(line) else _PER_GPU.sub("", line) for line in lines]
+        lines = [_RATE_PER_GPU.sub("", line) if _ROW.match(line) else line for line in plain]
     version = _version(lines)
     parameters = _parameters(lines)
     wanted = _wanted(parameters)
@@ -131,12 +133,6 @@ def parse(text: str) -> Parsed:
             **({"gpu_warnings": _gpu_warnings(lines)} if nvidia else {}),
         },
     )
-
-
-def _as_hpl(lines: Sequence[str]) -> list[str]:
-    """The lines without NVIDIA's additions; each line keeps its number."""
-    plain = ["" if _NVIDIA.match(line) else _PER_GPU.sub("", line) for line in lines]
-    return [_RATE_PER_GPU.sub("", line) if _ROW.match(line) else line for line in plain]
 
 
 def _gpu_warnings(lines: Sequence[str]) -> list[str]:

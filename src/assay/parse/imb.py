@@ -34,9 +34,7 @@ _WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)$")
 _MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})$", re.ASCII)
 _MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})$", re.ASCII)
 _BENCHMARK = re.compile(r"# Benchmarking (\S+)")
-_RANKS = re.compile(
-    r"# (?:#processes = (\d{1,9})|\( \d+ groups of (\d{1,9}) processes each .*)", re.ASCII
-)
+_RANKS = re.compile(r"# (?:#processes = |\( \d+ groups of )(\d{1,9})(?!\d)", re.ASCII)
 _REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
 _UNKNOWN = re.compile(r"Invalid (?:benchmark name|\S*data_type|contig_type) .*")
 _NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
@@ -102,7 +100,7 @@ def parse(text: str) -> Parsed:
     counts: list[int] = []
     for before, at, after in zip([0, *heads], heads, [*heads[1:], end]):
         benchmark, _ = _benchmark(lines[before : at + 1])
-        counts.append(_ranks(said[before:at]))
+        counts.append(int(first(said[before:at][::-1], _RANKS) or 0))
         known = counts[-1] not in counts[:-1]
         if not known or benchmark.removeprefix("Multi-") != name.removeprefix("Multi-"):
             problems.append(f"line {lines[at][0]}: a second table: read one benchmark at a time")
@@ -183,12 +181,6 @@ def _plan(lines: Sequence[str], name: str) -> list[int] | None:
     zero = [0] if int(low) == 0 else []
     least = max(1 << int(log or 0), 4 if _REDUCING.fullmatch(name.removeprefix("Multi-")) else 1)
     return zero + [1 << k for k in range(34) if least <= 1 << k <= int(high)]
-
-
-def _ranks(lines: Sequence[str]) -> int:
-    """The ranks of one group, as the lines before its table say; 0 if they do not."""
-    said = [match for line in lines if (match := _RANKS.fullmatch(line))]
-    return int(said[-1][1] or said[-1][2]) if said else 0
 
 
 def _benchmark(lines: Sequence[Line]) -> tuple[str, list[Column]]:

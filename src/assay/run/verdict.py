@@ -118,7 +118,9 @@ class Judged(CaseBase):
             return  # ReFrame stores the values, and then the case fails
         every = self._attempts.add(values, ratios, parsed.rows)
         metrics = self._record["metrics"] = self._judge_all(every, peaks, origins)
-        plausible = judge_ratios(self._attempts.ratios, self._best())
+        curve = self._curve() if "curve" in self._record else None
+        best = curves.best(self._attempts.rows, *curve) if curve else {}
+        plausible = judge_ratios(self._attempts.ratios, best)
         verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
         self._against_all = []
         if plausible.verdict is not Verdict.PASS:
@@ -195,10 +197,6 @@ class Judged(CaseBase):
         """The pattern by which the curve is judged, and what a launch pays once."""
         return self._record["curve"], self._record.get("once", {})
 
-    def _best(self) -> Ratios:
-        """The shape of the curve by the best times of all launches; empty if there is no curve."""
-        return curves.best(self._attempts.rows, *self._curve()) if "curve" in self._record else {}
-
     def _disturbed(self, metrics: dict[str, Any], ratios: Ratios, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds."""
         bad = [m for m in metrics.values() if m["verdict"] in RED]
@@ -270,7 +268,7 @@ class Judged(CaseBase):
     ) -> dict[str, Any]:
         middle = statistics.median(values)  # the value that `judge` reports
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
-        entry = record.of_metric(middle, unit, values)
+        entry: dict[str, Any] = {"value": middle, "unit": unit, "samples": [*values]}
         if peak:
             entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
         if self.purpose == "calibration":

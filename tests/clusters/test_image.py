@@ -169,7 +169,7 @@ def test_a_missing_program_fails_the_build(image: Path, program: Path, tmp_path:
 def test_a_visitor_gets_a_report(image: Path, tmp_path: Path) -> None:
     arguments = ("run", image, "acceptance", "-n", "^NodeHealth|^StackHas.*netpipe")
     done = apptainer(*arguments, cwd=tmp_path, PROFILE="smoke", SLURM_JOB_ID="1")
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 4, done.stdout  # PARTIAL, as -n selects
     assert (tmp_path / "results/report.html").stat().st_size > 0
     records = list((tmp_path / "results/output").rglob("assay.json"))
     assert records

@@ -184,7 +184,7 @@ class Cluster:
     def suite(self, tests, *arguments, results, site="vcluster", mode="smoke", **variables):
         """Runs the suite on the login machine; returns its process and case -> (result, reason).
 
-        :param site: its name, or a copy of it that :meth:`site` made.
+        :param site: its name below lab/sites, or the folder of another, as of :meth:`site`.
         :param mode: of ReFrame; empty for the full profile.
         """
         folder = site if isinstance(site, Path) else ROOT / "lab/sites" / site

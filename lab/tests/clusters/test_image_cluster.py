@@ -7,6 +7,7 @@ import os
 
 import images
 import pytest
+from bench import ROOT
 from emulated import UNJUDGED, reason_to_skip, up
 from images import IMAGE
 
@@ -38,7 +39,7 @@ def test_ranks_in_containers_on_two_nodes_are_one_world(cluster, launcher):
     done, cases = made.suite(
         *("NetPipe.*=tcp|Hpcc", *UNJUDGED),
         results=made.state / "home" / "results",
-        site="any",
+        site=ROOT / "site-config/any",
         PATH=f"{apptainer}:{os.environ['PATH']}",
         ASSAY_IMAGE=IMAGE,
         ASSAY_DEVICE="eth0",

@@ -64,8 +64,7 @@ def nodes(partition):
     """What decides which nodes the jobs of a partition get."""
     asked = str([*partition.resources.values()])
     filled = {name: said for name, said in partition.extras.items() if f"{{{name}}}" in asked}
-    options = runtime.runtime().get_option(f"systems/0/partitions/@{partition.name}/sched_options")
-    return partition.scheduler.registered_name, partition.access, filled, options
+    return partition.scheduler.registered_name, partition.access, filled
 
 
 @rfm.simple_test

@@ -86,9 +86,10 @@ def test_the_pre_check_of_a_node_has_the_limits_of_all_its_partitions(bench, tmp
 def test_the_pre_check_runs_where_the_site_asks_for_it_and_on_other_nodes(bench):
     """Not where the smoke profile leaves it out; once more for another stack or other nodes."""
     without = {"options": {"StrictCheck.smoke": ["Census"]}}
+    slowly = {"job_submit_timeout": 30}  # ReFrame tells it of the partition of a case only
     bench.partition("first", extras=without)
-    bench.partition("second")
-    bench.partition("third")
+    bench.partition("second", sched_options=slowly)
+    bench.partition("third", sched_options=slowly)
     bench.partition("elsewhere", access=["--of-no-scheduler"])
     bench.stack("any", ["mpi"])
     bench.record_all()

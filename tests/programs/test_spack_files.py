@@ -195,7 +195,8 @@ def test_a_stack_has_what_its_lock_has(site: Path) -> None:
     assert stack["env_vars"] == [["PATH", "'/a view/bin':/b:$PATH"]]
     assert "prepare_cmds" not in stack
     assert set(stack["features"]) == {
-        "mpi", "mpicc", "ucx", "ucx-perftest", "osu", "hpcc", "hpl", "btio",
+        "mpi", "mpicc", "ucx", "ucx-perftest", "osu", "hpcc", "hpcg", "hpl", "btio",
+        "mpigraph", "stream",
     }  # fmt: skip
     assert stack["extras"]["osu_version"] == locked["osu-micro-benchmarks"]["version"]
     # The order is by size and not by letter, because the tests take the first class.
@@ -306,7 +307,7 @@ def view_of(folder: Path, *names: str, **changes: Any) -> Path:
     return folder / "a view"
 
 
-BUILT = ("osu-micro-benchmarks", "npb-btio", "hpcc", "hpl")
+BUILT = ("osu-micro-benchmarks", "npb-btio", "hpcc", "hpcg", "hpl", "mpigraph", "stream")
 
 
 def test_a_view_says_the_same_as_the_lock_that_it_was_installed_from(

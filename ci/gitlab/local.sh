@@ -5,8 +5,9 @@
 #
 # Fetches gitlab-ci-local by npm into .cache, as package-lock.json pins it. Needs Node.js 20, npm
 # and rsync. Jobs run in this checkout, one after the other. Evidence is in .gitlab-ci-local/builds.
-# gitlab-ci-local shows a failed child pipeline as PASS. The job `verdict` shows the failure. Its own
-# exit code is 0 then, since it takes `allow_failure: {exit_codes: 4}` for all codes: ended here with 1.
+# gitlab-ci-local shows a failed child pipeline as PASS. The job `verdict` shows the failure. But
+# gitlab-ci-local ends with 0, because it takes `allow_failure: {exit_codes: 4}` for every exit code.
+# This script ends with 1 then.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tool=.cache/gitlab-ci-local

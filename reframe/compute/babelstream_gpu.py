@@ -86,9 +86,11 @@ class BabelStreamGpu(GpuState, StrictCheck):
                 if (said := part.facts.get(name, "not stated")) != wanted:
                     problems.append(f"GPU {gpu}: {name} is {said}, {wanted} was asked for")
             # The program rounds the size of an array to 0.1 MB.
-            if abs((array := part.facts.get("array", 0.0)) - 8 * ELEMENTS) > 1e5:
+            array, wanted = part.facts.get("array"), 8 * ELEMENTS
+            if array is None or abs(array - wanted) > 1e5:
+                said = "not stated" if array is None else f"{array:g} B"
                 problems.append(
-                    f"GPU {gpu}: an array has {array:g} B, {8 * ELEMENTS} were asked for"
+                    f"GPU {gpu}: the size of an array is {said}, {wanted} B were asked for"
                 )
         return problems
 

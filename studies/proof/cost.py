@@ -66,6 +66,8 @@ class ProofCost(PairedCheck):
             world = self.mpi_library.world(text(folder / "stderr"))
             if any(folder.glob(LOG_FILES)) or world.selected:
                 # The ratio of two launches that both log is 1, whatever the logs cost.
-                problems.append(f"{way}, round {number}: it logged all the same")
+                problems.append(
+                    f"{way}, round {number}: it wrote logs, though it was to write none"
+                )
                 break
         return problems

@@ -42,11 +42,15 @@ RUNS = {
     ),
     "small-arrays": (
         [output(size=SIZE // 64), output()],
-        "GPU 0: an array has 1.68e+07 B, 1073741824 were asked for",
+        "GPU 0: the size of an array is 1.68e+07 B, 1073741824 B were asked for",
     ),
     "not-stated": (
         [output().replace("Precision: double\n", ""), output()],
         "GPU 0: precision is not stated, double was asked for",
+    ),
+    "no-size": (
+        [output().replace("Array size: 1073.7 MB\n", ""), output()],
+        "GPU 0: the size of an array is not stated, 1073741824 B were asked for",
     ),
     # The site names a GPU whose memory has 1555 GB/s.
     "another-gpu": ([output(2e6), output(2e6)], "the peak (memory, hardware.yaml) is 1555000 MB/s"),

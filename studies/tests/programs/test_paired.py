@@ -1,6 +1,7 @@
 """Two ways to run a program in turn: the job script, NativeAgainstContainer and ProofCost."""
 
 import os
+import re
 
 import pytest
 import shell
@@ -154,4 +155,17 @@ def test_a_proof_that_changes_the_number_is_a_fault(bench):
 def test_two_launches_that_both_log_do_not_say_what_the_logs_cost(bench):
     outcome = cost(bench, "-S", "rounds=1", body=TALKATIVE)
     assert outcome.record["verdict"] == "FAIL"
-    assert "bare, round 0: it logged all the same" in outcome.reason
+    assert "bare, round 0: it wrote logs, though it was to write none" in outcome.reason
+
+
+@pytest.mark.parametrize("study", ["containers", "proof"])
+def test_the_command_of_its_page_finds_the_test(study, tmp_path):
+    """-c adds to the tests of the suite, and -S sets a variable in each test that has it."""
+    page = (ROOT / "studies" / study / "README.md").read_text()
+    (words,) = re.findall(r'REFRAME_ARGS="(.*?)"', page)
+    name = re.search(r" -S (\w+)\.rounds=", words)[1]
+    site = ROOT / "site-config/local/reframe.py"
+    anywhere = ("-l", "--skip-system-check", "--skip-prgenv-check")
+    listed = run_reframe(site, tmp_path, "-c", "reframe", "-R", *words.split(), *anywhere)
+    assert listed.returncode == 0, listed.output
+    assert f"- {name} %" in listed.output

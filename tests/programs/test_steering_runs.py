@@ -151,6 +151,7 @@ def test_a_healthy_run_states_its_cores_and_libraries(outcomes):
     assert proof["pml"] == ["ob1"]
 
 
+@pytest.mark.long
 def test_another_libucp_and_a_variable_of_ucx_behind_the_witness(bench, tmp_path):
     """They are set between the witness of the rank and the program: UCX itself names them."""
     live_program("mpirun")

@@ -158,6 +158,7 @@ def test_two_launches_that_both_log_do_not_say_what_the_logs_cost(bench):
     assert "bare, round 0: it wrote logs, though it was to write none" in outcome.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("study", ["containers", "proof"])
 def test_the_command_of_its_page_finds_the_test(study, tmp_path):
     """-c adds to the tests of the suite, and -S sets a variable in each test that has it."""

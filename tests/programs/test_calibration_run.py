@@ -97,6 +97,7 @@ def test_calibrate_then_accept(site):
     assert "below the lower bound" in why
 
 
+@pytest.mark.long
 def test_a_site_beside_a_configuration_of_its_own_is_calibrated(site):
     folder = site.bench.folder / "theirs"
     folder.mkdir()
@@ -144,6 +145,7 @@ def test_a_second_calibration_of_a_worse_machine_needs_a_reason(site):
     assert site.accepted([scaled(0.9)])[:2] == (0, "PASS")
 
 
+@pytest.mark.long
 def test_a_curve_gets_an_envelope_that_finds_a_slow_size(site):
     """A size that no metric uses takes twice its time, which is plausible without a calibration."""
     bench, run, case = site.bench, Recorded.load("osu-latency-posix"), "Osu.*=posix.*=latency$"

@@ -74,12 +74,13 @@ def test_nodes_that_share_a_directory_see_the_same(bench, tmp_path):
                 "the directory is not one mount: ",
             ],
         ),
-        (
+        pytest.param(
             "export PYTHONPATH={stale}",
             [
                 "node03 does not see the file of node01 (changed) after ",
                 "its content is stale, that of an earlier state",
             ],
+            marks=pytest.mark.long,
         ),
         (
             "mount --bind {boots}/1 /proc/sys/kernel/random/boot_id",

@@ -132,7 +132,10 @@ def smoke(extras, *words):
 
 
 #: Tests, and benchmarks of OSU, that the smoke profile runs between nodes.
-TESTS = ("Tournament", "Census", "EachCore", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy")
+TESTS = (
+    *("Tournament", "Census", "EachCore", "NetPipe", "NodeHealth", "OsuCollective", "HplStudy"),
+    *("Hpcg", "MpiGraph"),
+)
 OSU = ("latency", "bw", "bcast", "alltoall")
 
 #: Tests of the documents 001 and 002. But for `Imb`, which needs programs that Debian lacks, they

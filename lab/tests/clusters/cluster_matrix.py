@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,14 @@ TESTS = r"Tournament|Census|EachNode|NetPipe.*=tcp|UcxPerftest.*posix.*tag_lat"
 #: `pip install --no-deps --require-hashes -t .cache/stale-ucx -r lab/tests/clusters/stale-ucx.txt`
 STALE = ROOT / ".cache/stale-ucx/libucx/lib"
 
+#: Programs that Debian lacks. If one is not on PATH, their faults are left out.
+OTHERS = all(map(shutil.which, ("stream_c.exe", "xhpcg", "mpiGraph", "ior", "mdtest")))
+
+#: Slurm chooses the node of a test that takes one node, so each node gets the fault.
+EVERY = ("node01", "node02", "node03", "node04")
+COMPUTE = {"tests": "Stream|Hpcg", "partition": "intra-node"}
+FILES = {"tests": "Ior|Mdtest", "partition": "scratch", "nodes": EVERY}
+
 #: Limit for one run [s], whatever fails in it. It leaves time for the time limit of a job and for
 #: the time after which Slurm gives up a node that does not respond.
 LIMIT_S = 900
@@ -47,6 +56,7 @@ class Fault:
     :ivar program: a program that a wrapper breaks, and the shell line of the wrapper that does so.
     :ivar during: inject while a job runs on the node, and not before.
     :ivar partition: of the site, on which alone the tests run; empty: on all.
+    :ivar nodes: that get the fault, each in the place of :data:`NODE` in the words.
     """
 
     kind: str
@@ -56,6 +66,7 @@ class Fault:
     during: bool = False
     tests: str = TESTS
     partition: str = ""
+    nodes: Sequence[str] = (NODE,)
 
     @property
     def name(self) -> str:
@@ -95,6 +106,17 @@ FAULTS = [
     Fault("cable out", "", ("link-down", NODE)),
     Fault("slurmd dead", "", ("slurmd", NODE)),
     Fault("node drained", "", ("drain", NODE)),
+    *[fault for fault in (
+        Fault("link rate", "-50 %, mpiGraph", ("rate", NODE, "500mbit"),
+              tests="MpiGraph.*=tcp", partition="inter-node"),
+        Fault("slow processor", "20 % of a core, HPCG", ("cpu", NODE, "20"),
+              tests="Hpcg", partition="inter-node"),
+        Fault("binding", "all threads and ranks on one core", ("one-core",), **COMPUTE),
+        Fault("all nodes slow", "50 % of a core", ("cpu", NODE, "50"), nodes=EVERY, **COMPUTE),
+        Fault("all disks slow", "5 MB/s", ("disk", NODE, "5"), **FILES),
+        Fault("all disks full", "", ("disk-full", NODE), **FILES),
+        Fault("all mounts gone", "", ("drift", NODE, "mount"), **FILES),
+    ) if OTHERS],
 ]  # fmt: skip
 
 
@@ -177,7 +199,8 @@ def run(matrix: Matrix, fault: Fault, number: int) -> Seen:
         (folder / program).chmod(0o755)
         path = f"{folder}:{path}"
     elif fault.words and not fault.during:
-        vcluster("fault", *fault.words)
+        for node in fault.nodes:
+            vcluster("fault", *(node if word == NODE else word for word in fault.words))
     before = set(matrix.results.glob("reports/run-report-*.json"))
     begin = time.monotonic()
     suite = start(matrix, fault, path)

@@ -36,7 +36,7 @@ BLIND = {
 }
 
 #: Beginnings of the kinds of fault that are not in one node, so a failure may name any node.
-EVERYWHERE = ("binding", "wrong", "stale", "slow MPI", "rail unused")
+EVERYWHERE = ("binding", "wrong", "stale", "slow MPI", "rail unused", "all ")
 
 Run = dict[str, Any]
 

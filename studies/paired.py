@@ -69,9 +69,9 @@ class Program:
     read: Callable[[str, str], Parsed]
 
 
-def of_osu(name: str, first: int, last: int, iterations: int) -> Program:
-    """A program of OSU over message sizes from `first` to `last` [B]."""
-    command = f"osu_{name} -m {first}:{last} -i {iterations}"
+def of_osu(name: str, first: int, last: int, iterations: int, more: str = "") -> Program:
+    """A program of OSU over message sizes from `first` to `last` [B], with more options."""
+    command = f"osu_{name} -m {first}:{last} -i {iterations} {more}".rstrip()
     return Program("osu", lambda _: command, lambda out, _: osu.parse(out, last_size=last))
 
 

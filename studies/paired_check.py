@@ -13,15 +13,18 @@ from assay.judge import Verdict
 from assay.parse import Parsed, ParseError
 from assay.prove import transports
 from assay.prove.plan import within
-from assay.run.mpi import MpiTransportCheck
+from assay.run.mpi import MpiCheck, TransportMixin
 from assay.run.ucx import said, text
 
 from . import paired
 from .equivalence import Equivalence, decide
 
 
-class PairedCheck(MpiTransportCheck):
-    """The ratio of the second way to the first, and whether it is 1 within the margin."""
+class Paired(MpiCheck):
+    """The ratio of the second way to the first, and whether it is 1 within the margin.
+
+    A test implements :meth:`proof_of`.
+    """
 
     #: Number of pairs of launches; 0 takes the number of the profile.
     rounds = variable(int, value=0)
@@ -85,6 +88,16 @@ class PairedCheck(MpiTransportCheck):
             rows.append(row)
         return Parsed("assay", "equivalence", None, True, tuple(rows), units)
 
+    def proof_of(self, way, folder, world, sizes):
+        """What one launch proves about its path.
+
+        :param folder: of the launch.
+        :param world: the reports of the MPI, a :class:`assay.parse.openmpi.OpenMpi`.
+        :param sizes: the message sizes whose path must be proven [B].
+        :returns: a data class with ``problems``.
+        """
+        raise NotImplementedError
+
     def examine(self, parsed):
         """Checks each launch as in any MPI test: its world, its pml and its path."""
         problems, proofs = {}, {}
@@ -92,18 +105,13 @@ class PairedCheck(MpiTransportCheck):
             if not folder.is_dir() or way not in self.proven:
                 continue
             world = self.mpi_library.world(text(folder / "stderr"))
-            proof = transports.prove(
-                self.transport,
-                transports.without_farewells(self.transport, said(folder), world.farewells),
-                self.sizes(self._parts[way, number]) if parsed else [],
-                ucx_version=self.stack_of(way).extras["ucx_version"],
-                processes=self.num_tasks,
-            )
+            rows = self._parts[way, number].rows if parsed else []
+            sizes = [int(row["size"]) for row in rows if "size" in row]
+            proof = self.proof_of(way, folder, world, sizes)
             for problem in [*self.world_problems(world), *proof.problems]:
                 problems.setdefault((way, problem), number)
             proofs[way] = {k: v for k, v in asdict(proof).items() if k != "problems"}
             proofs[way].update(pml=sorted(world.pml), ranks=world.ranks_seen)
-        self._record["transport"] = self.transport
         self._record["proof"] = proofs
         return [within(f"{way}, round {n}", problem) for (way, problem), n in problems.items()]
 
@@ -137,3 +145,21 @@ class PairedCheck(MpiTransportCheck):
         failure = PerformanceError("; ".join(why))
         self._attempts.settle(failure)
         raise failure
+
+
+class PairedCheck(TransportMixin, Paired):
+    """Two ways over one transport."""
+
+    def examine(self, parsed):
+        # Each launch left its logs in its own directory; the mixin would look for those of the job.
+        return Paired.examine(self, parsed)
+
+    def proof_of(self, way, folder, world, sizes):
+        self._record["transport"] = self.transport
+        return transports.prove(
+            self.transport,
+            transports.without_farewells(self.transport, said(folder), world.farewells),
+            sizes,
+            ucx_version=self.stack_of(way).extras["ucx_version"],
+            processes=self.num_tasks,
+        )

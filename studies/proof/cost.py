@@ -1,16 +1,24 @@
 """What the proof costs: the same launch with all that proves its path, and without it."""
 
 import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.prove import steering
-from assay.run.ucx import LOG_FILES, text
+import assay.node
+from assay.prove import gpu_health, gpu_paths, steering
+from assay.run.gpu import GpuMixin
+from assay.run.ucx import LOG_FILES, said, text
 
 from .. import paired
 from ..paired import MIB, of_netpipe, of_osu, settings
-from ..paired_check import PairedCheck
+from ..paired_check import Paired, PairedCheck
+
+#: The script that gives each rank its GPU.
+RANK_GPU = Path(assay.node.__file__).with_name("rank-gpu.sh")
 
 BARE, PROVEN = "bare", "proven"
 
@@ -24,37 +32,28 @@ SIZES = {"8B": 8, "8KiB": 8 << 10, "1MiB": MIB}
 BENCHMARKS = {"latency": ("latency", 300), "bandwidth": ("bw", 100)}
 
 
-@rfm.simple_test
-class ProofCost(PairedCheck):
-    """The ratio with / without the proof for three message sizes, and whether it is 1."""
+class BareAndProven(rfm.RegressionTestPlugin):
+    """The ratio with / without the proof for three message sizes. Name it before `Paired`."""
 
-    benchmark = parameter(list(BENCHMARKS))
-
-    tags = {"network", "equivalence"}
-    valid_prog_environs = ["+osu", "+netpipe -osu"]
-    declares = {f"ratio_{name}": "1" for name in SIZES}
     ways = (BARE, PROVEN)
     # Both launches are forced onto the path by the same variables; only one says that it took it.
     proven = (PROVEN,)
 
     @run_after("init")
-    def describe(self):
-        self.descr = f"what the proof costs: {self.benchmark} over {self.transport}"
+    def compare(self):
+        self.declares = {f"ratio_{name}": "1" for name in SIZES}
         self.compared = {f"ratio_{name}": (self.benchmark, at) for name, at in SIZES.items()}
 
-    @run_before("run")
-    def command(self):
-        name, iterations = BENCHMARKS[self.benchmark]
-        if "osu" in self.current_environ.features:
-            self.program = of_osu(name, min(SIZES.values()), MIB, iterations)
-        else:
-            # 4 B is the warm-up of NetPIPE.
-            self.program = of_netpipe(4, MIB, iterations)
+    def bare_and_proven(self, logs=LOGS):
+        """Puts the launches of :attr:`program` into the job.
+
+        :param logs: the variables that make the software log.
+        """
         program = self.program.command(self.current_environ.extras)
         launch = self.launch_command()
         # mpirun complains about a variable that it is to pass on and that is not set.
-        bare = re.sub(rf" -x ({'|'.join(LOGS)})(?= )", "", launch)
-        silence = settings(dict.fromkeys([*self.mpi_library.report, *LOGS], ""))
+        bare = re.sub(rf" -x ({'|'.join(logs)})(?= )", "", launch)
+        silence = settings(dict.fromkeys([*self.mpi_library.report, *logs], ""))
         self.take_turns({
             BARE: [*silence, f"{bare} {program}"],
             PROVEN: [f'{launch} "$assay_stage"/{steering.WITNESS.name} rank {program}'],
@@ -71,3 +70,76 @@ class ProofCost(PairedCheck):
                 )
                 break
         return problems
+
+
+@rfm.simple_test
+class ProofCost(BareAndProven, PairedCheck):
+    """What the proof costs over one transport."""
+
+    benchmark = parameter(list(BENCHMARKS))
+
+    tags = {"network", "equivalence"}
+    valid_prog_environs = ["+osu", "+netpipe -osu"]
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"what the proof costs: {self.benchmark} over {self.transport}"
+
+    @run_before("run")
+    def command(self):
+        name, iterations = BENCHMARKS[self.benchmark]
+        if "osu" in self.current_environ.features:
+            self.program = of_osu(name, min(SIZES.values()), MIB, iterations)
+        else:
+            # 4 B is the warm-up of NetPIPE.
+            self.program = of_netpipe(4, MIB, iterations)
+        self.bare_and_proven()
+
+
+@rfm.simple_test
+class ProofCostGpu(BareAndProven, GpuMixin, Paired):
+    """What the proof costs between two GPUs of a node, by OSU."""
+
+    benchmark = parameter(list(BENCHMARKS))
+    configuration = parameter(list(gpu_paths.CONFIGURATIONS))
+
+    tags = {"network", "gpu", "equivalence"}
+    built = "osu"
+
+    @run_after("init")
+    def describe(self):
+        self.descr = f"what the proof costs: {self.benchmark} between GPUs, {self.configuration}"
+        self.on_stacks_with("ucx", "mpi")
+        inside = gpu_paths.INTRA in gpu_paths.CONFIGURATIONS[self.configuration].places
+        self.valid_systems = ["+gpu +intra-node"] if inside else []
+
+    @property
+    def way(self):
+        return gpu_paths.Way(self.configuration, gpu_paths.INTRA, self.accelerator, self.over)
+
+    @run_after("setup")
+    def one_gpu_for_each_rank(self):
+        self.take_gpus(self.num_tasks_per_node)
+
+    @run_before("run")
+    def command(self):
+        self.choose_the_path()
+        name, iterations = BENCHMARKS[self.benchmark]
+        options = f"-d {self.accelerator.word} D D"
+        self.program = of_osu(name, min(SIZES.values()), MIB, iterations, options)
+        shutil.copy(RANK_GPU, self.stagedir)
+        (Path(self.stagedir) / "gpus.sh").write_text(self.accelerator.for_ranks())
+        choose = f'"$assay_stage"/{RANK_GPU.name}'
+        self.job.launcher.options = [*self.job.launcher.options, choose]
+        self.bare_and_proven([*LOGS, *self.accelerator.log])
+
+    def proof_of(self, way, folder, world, sizes):
+        sent = gpu_paths.of_pair(BENCHMARKS[self.benchmark][0], "DD", sizes)
+        proof = gpu_paths.prove(self.way, said(folder), sent, self._ucx_version(), self.num_tasks)
+        ranks = [gpu_health.taken(text(path)) for path in folder.glob(gpu_health.OF_RANKS)]
+        problems = gpu_health.shared([rank for rank in ranks if rank])
+        if self.accelerator.small:
+            problems += gpu_paths.gdrcopy(self.way, text(folder / "stderr"))[1]
+        if len(ranks) != self.num_tasks or None in ranks:
+            problems.append(f"{len(ranks)} ranks took a GPU, {self.num_tasks} started")
+        return replace(proof, problems=(*proof.problems, *problems))

@@ -217,3 +217,28 @@ def test_osu_between_emulated_gpus(tmp_path, name, fault, said):
     outcome = done.case("OsuGpu ")
     assert outcome.result == ("fail" if said else "pass"), outcome.reason
     assert said in outcome.reason
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "verdict", "said"),
+    [
+        # One ratio decides nothing.
+        ("", "INCONCLUSIVE", "5 pairs are needed to decide"),
+        ("ipc-open", "FAIL", "proven, round 0: cuda_ipc carried nothing: UCX did not choose it"),
+    ],
+)
+def test_what_the_proof_costs_is_only_measured_on_the_path_under_test(
+    tmp_path, fault, verdict, said
+):
+    live_program("gcc")
+    if not gpu_runs.osu_of_stack():
+        pytest.skip("needs OSU with CUDA: GPUEMU_STACK names its prefix")
+    done = run_reframe(
+        SITE, tmp_path / "results", "-c", str(ROOT / "studies/proof"), "-R", "-r",
+        "-n", "ProofCostGpu%benchmark=latency%configuration=no-gdrcopy$", "-S", "rounds=1",
+        ASSAY_STACK="vgpu-stack", GPUEMU_FAULT=fault,
+    )  # fmt: skip
+    outcome = done.case("ProofCostGpu ")
+    assert outcome.record["verdict"] == verdict
+    assert said in outcome.reason

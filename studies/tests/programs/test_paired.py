@@ -112,6 +112,21 @@ def test_the_launch_without_a_proof_asks_for_no_logs(bench):
     assert "witness.sh" not in bare and "witness.sh rank NPmpi" in proven.partition("}")[0]
 
 
+@pytest.mark.slow
+def test_between_gpus_a_rank_takes_its_gpu_in_both_launches(bench):
+    gpus = [{"type": "gpu", "arch": "any", "num_devices": 2}]
+    bench.partition(features=["intra-node", "gpu", "cuda"], devices=gpus)
+    bench.stack("cuda", ["osu-cuda", "ucx", "mpi"], ucx_version="1.20.1", osu_version="7.4")
+    options = ("--dry-run", "-c", "studies/proof", "-n", "ProofCostGpu%bench.*=bandwidth%.*=all")
+    assert run_reframe(bench.write(), bench.results, *options).case("ProofCostGpu").result == "pass"
+    (script,) = bench.results.glob("stage/**/rfm_job.sh")
+    bare, proven = script.read_text().split("bare() {")[1].split("}\nproven() {")
+    command = "rank-gpu.sh osu_bw -m 8:1048576 -i 100 -d cuda D D"
+    assert command in bare.replace('"$assay_stage"/', "")
+    assert "unset UCX_PROTO_INFO" in bare and "-x UCX_PROTO_INFO" not in bare
+    assert "rank-gpu.sh witness.sh rank osu_bw" in proven.replace('"$assay_stage"/', "")
+
+
 #: NetPIPE, of which UCX logs although nobody asked for it.
 TALKATIVE = """\
 [ -n "${UCX_LOG_FILE:-}" ] || export UCX_LOG_LEVEL=info UCX_LOG_FILE=ucx.%h.%p.log

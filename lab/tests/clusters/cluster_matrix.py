@@ -40,8 +40,6 @@ OTHERS = all(map(shutil.which, ("stream_c.exe", "xhpcg", "mpiGraph", "ior", "mdt
 
 #: Slurm chooses the node of a test that takes one node, so each node gets the fault.
 EVERY = ("node01", "node02", "node03", "node04")
-COMPUTE = {"tests": "Stream|Hpcg", "partition": "intra-node"}
-FILES = {"tests": "Ior|Mdtest", "partition": "scratch", "nodes": EVERY}
 
 #: Limit for one run [s], whatever fails in it. It leaves time for the time limit of a job and for
 #: the time after which Slurm gives up a node that does not respond.
@@ -109,15 +107,27 @@ FAULTS = [
     *[fault for fault in (
         Fault("link rate", "-50 %, mpiGraph", ("rate", NODE, "500mbit"),
               tests="MpiGraph.*=tcp", partition="inter-node"),
-        Fault("slow processor", "20 % of a core, HPCG", ("cpu", NODE, "20"),
-              tests="Hpcg", partition="inter-node"),
-        Fault("binding", "all threads and ranks on one core", ("one-core",), **COMPUTE),
-        Fault("all nodes slow", "50 % of a core", ("cpu", NODE, "50"), nodes=EVERY, **COMPUTE),
-        Fault("all disks slow", "5 MB/s", ("disk", NODE, "5"), **FILES),
-        Fault("all disks full", "", ("disk-full", NODE), **FILES),
-        Fault("all mounts gone", "", ("drift", NODE, "mount"), **FILES),
+        Fault("node drained", "mpiGraph and HPCG", ("drain", NODE),
+              tests="MpiGraph.*=tcp|Hpcg", partition="inter-node"),
+        Fault("wrong problem", "24 points in place of 16", tests="Hpcg", partition="intra-node",
+              program=("xhpcg", "set -- --nx=24 --rt=1")),
+        # No launcher starts STREAM, so its wrapper binds it.
+        Fault("binding", "STREAM on one core", tests="Stream", partition="intra-node",
+              program=("stream_c.exe", "taskset -p -c 0 $$ >/dev/null")),
+        Fault("binding", "HPCG on one core", ("one-core",), tests="Hpcg", partition="intra-node"),
+        *[Fault(f"all {what}", program, words, tests=tests, partition="scratch", nodes=EVERY)
+          for what, words in {"disks full": ("disk-full", NODE),
+                              "mounts gone": ("drift", NODE, "mount")}.items()
+          for program, tests in {"IOR": "Ior", "mdtest": "Mdtest"}.items()],
     ) if OTHERS],
 ]  # fmt: skip
+
+#: Without a fault, the same tests run.
+HEALTHY = (
+    Fault("healthy", ""),
+    *[Fault("healthy", "other programs", tests="Stream|Hpcg|MpiGraph.*=tcp|Ior|Mdtest")
+      for _ in [OTHERS] if OTHERS],
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -129,7 +139,7 @@ class Matrix:
     """
 
     faults: Sequence[Fault]
-    healthy: Sequence[Fault] = (Fault("healthy", ""),)
+    healthy: Sequence[Fault] = HEALTHY
     site: str = "vcluster"
     runs: Path = cluster_page.RUNS
 

@@ -171,8 +171,8 @@ def sums(found: dict[tuple[str, str], list[Run]]) -> str:
 
 def document(runs: Sequence[Run]) -> str:
     """The generated part of docs/sensitivity.md."""
-    found = groups(runs)
-    healthy = found.pop(("healthy", ""), [])
+    healthy = [run for run in runs if run["kind"] == "healthy"]
+    found = without_healthy(runs)
     body = healthy_lines(healthy) if healthy else []
     figure = f"![fault by test, runs in which it was caught]({FIGURE.name})"
     return "\n".join([BEGIN, "", *body, sums(found), "", figure, "", END])

@@ -88,12 +88,12 @@ class Paired(MpiCheck):
             rows.append(row)
         return Parsed("assay", "equivalence", None, True, tuple(rows), units)
 
-    def proof_of(self, way, folder, world, sizes):
+    def proof_of(self, way, folder, world, parsed):
         """What one launch proves about its path.
 
-        :param folder: of the launch.
-        :param world: the reports of the MPI, a :class:`assay.parse.openmpi.OpenMpi`.
-        :param sizes: the message sizes whose path must be proven [B].
+        :param folder: the directory of the launch.
+        :param world: what the MPI reported, an :class:`assay.parse.openmpi.OpenMpi`.
+        :param parsed: what the program printed; None if it cannot be read.
         :returns: a data class with ``problems``.
         """
         raise NotImplementedError
@@ -105,9 +105,8 @@ class Paired(MpiCheck):
             if not folder.is_dir() or way not in self.proven:
                 continue
             world = self.mpi_library.world(text(folder / "stderr"))
-            rows = self._parts[way, number].rows if parsed else []
-            sizes = [int(row["size"]) for row in rows if "size" in row]
-            proof = self.proof_of(way, folder, world, sizes)
+            of_launch = self._parts[way, number] if parsed else None
+            proof = self.proof_of(way, folder, world, of_launch)
             for problem in [*self.world_problems(world), *proof.problems]:
                 problems.setdefault((way, problem), number)
             proofs[way] = {k: v for k, v in asdict(proof).items() if k != "problems"}
@@ -151,15 +150,15 @@ class PairedCheck(TransportMixin, Paired):
     """Two ways over one transport."""
 
     def examine(self, parsed):
-        # Each launch left its logs in its own directory; the mixin would look for those of the job.
+        self._record["transport"] = self.transport
+        # The mixin would look for the logs in the job's directory. Each launch has one of its own.
         return Paired.examine(self, parsed)
 
-    def proof_of(self, way, folder, world, sizes):
-        self._record["transport"] = self.transport
+    def proof_of(self, way, folder, world, parsed):
         return transports.prove(
             self.transport,
             transports.without_farewells(self.transport, said(folder), world.farewells),
-            sizes,
+            self.sizes(parsed) if parsed else [],
             ucx_version=self.stack_of(way).extras["ucx_version"],
             processes=self.num_tasks,
         )

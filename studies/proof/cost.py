@@ -33,7 +33,10 @@ BENCHMARKS = {"latency": ("latency", 300), "bandwidth": ("bw", 100)}
 
 
 class BareAndProven(rfm.RegressionTestPlugin):
-    """The ratio with / without the proof for three message sizes. Name it before `Paired`."""
+    """The ratio with / without the proof for three message sizes.
+
+    This is a mixin. Name it before :class:`studies.paired_check.Paired`.
+    """
 
     ways = (BARE, PROVEN)
     # Both launches are forced onto the path by the same variables; only one says that it took it.
@@ -45,9 +48,9 @@ class BareAndProven(rfm.RegressionTestPlugin):
         self.compared = {f"ratio_{name}": (self.benchmark, at) for name, at in SIZES.items()}
 
     def bare_and_proven(self, logs=LOGS):
-        """Puts the launches of :attr:`program` into the job.
+        """Puts the launches of the program into the job.
 
-        :param logs: the variables that make the software log.
+        :param logs: names of the variables that make the software write logs.
         """
         program = self.program.command(self.current_environ.extras)
         launch = self.launch_command()
@@ -133,13 +136,16 @@ class ProofCostGpu(BareAndProven, GpuMixin, Paired):
         self.job.launcher.options = [*self.job.launcher.options, choose]
         self.bare_and_proven([*LOGS, *self.accelerator.log])
 
-    def proof_of(self, way, folder, world, sizes):
+    def proof_of(self, way, folder, world, parsed):
+        gpu, log = self.accelerator, said(folder)
+        sizes = [int(row["size"]) for row in parsed.rows] if parsed else []
         sent = gpu_paths.of_pair(BENCHMARKS[self.benchmark][0], "DD", sizes)
-        proof = gpu_paths.prove(self.way, said(folder), sent, self._ucx_version(), self.num_tasks)
+        proof = gpu_paths.prove(self.way, log, sent, self._ucx_version(), self.num_tasks)
         ranks = [gpu_health.taken(text(path)) for path in folder.glob(gpu_health.OF_RANKS)]
-        problems = gpu_health.shared([rank for rank in ranks if rank])
-        if self.accelerator.small:
+        ranks = [rank for rank in ranks if rank]
+        problems = gpu_health.shared(ranks) + gpu_health.others(gpu, log, ranks)
+        if len(ranks) != self.num_tasks:
+            problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
+        if gpu.small:
             problems += gpu_paths.gdrcopy(self.way, text(folder / "stderr"))[1]
-        if len(ranks) != self.num_tasks or None in ranks:
-            problems.append(f"{len(ranks)} ranks took a GPU, {self.num_tasks} started")
         return replace(proof, problems=(*proof.problems, *problems))

@@ -18,7 +18,7 @@ FILES = sorted(
     for folder in FOLDERS
     for path in (*folder.glob("*.yaml"), *folder.glob("*/*.yaml"))
     if path.parent.name != "spack"
-    # A program writes it, if somebody calibrated a site in this checkout.
+    # `assay calibrate` writes this file, and nobody edits it.
     and path.name != "calibrated.yaml"
 )
 

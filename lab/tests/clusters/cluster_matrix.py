@@ -104,30 +104,34 @@ FAULTS = [
     Fault("cable out", "", ("link-down", NODE)),
     Fault("slurmd dead", "", ("slurmd", NODE)),
     Fault("node drained", "", ("drain", NODE)),
-    *[fault for fault in (
-        Fault("link rate", "-50 %, mpiGraph", ("rate", NODE, "500mbit"),
-              tests="MpiGraph.*=tcp", partition="inter-node"),
-        Fault("node drained", "mpiGraph and HPCG", ("drain", NODE),
-              tests="MpiGraph.*=tcp|Hpcg", partition="inter-node"),
-        Fault("wrong problem", "24 points in place of 16", tests="Hpcg", partition="intra-node",
-              program=("xhpcg", "set -- --nx=24 --rt=1")),
-        # No launcher starts STREAM, so its wrapper binds it.
-        Fault("binding", "STREAM on one core", tests="Stream", partition="intra-node",
-              program=("stream_c.exe", "taskset -p -c 0 $$ >/dev/null")),
-        Fault("binding", "HPCG on one core", ("one-core",), tests="Hpcg", partition="intra-node"),
-        *[Fault(f"all {what}", program, words, tests=tests, partition="scratch", nodes=EVERY)
-          for what, words in {"disks full": ("disk-full", NODE),
-                              "mounts gone": ("drift", NODE, "mount")}.items()
-          for program, tests in {"IOR": "Ior", "mdtest": "Mdtest"}.items()],
-    ) if OTHERS],
 ]  # fmt: skip
 
 #: Without a fault, the same tests run.
-HEALTHY = (
-    Fault("healthy", ""),
-    *[Fault("healthy", "other programs", tests="Stream|Hpcg|MpiGraph.*=tcp|Ior|Mdtest")
-      for _ in [OTHERS] if OTHERS],
-)  # fmt: skip
+HEALTHY = [Fault("healthy", "")]
+
+if OTHERS:
+    HEALTHY.append(
+        Fault("healthy", "other programs", tests="Stream|Hpcg|MpiGraph.*=tcp|Ior|Mdtest")
+    )
+    BETWEEN, INSIDE = {"partition": "inter-node"}, {"partition": "intra-node"}
+    FILES = {"partition": "scratch", "nodes": EVERY}
+    MOUNT = ("drift", NODE, "mount")
+    FAULTS += [
+        Fault("link rate", "-50 %, mpiGraph", ("rate", NODE, "500mbit"), tests="MpiGraph.*=tcp",
+              **BETWEEN),
+        Fault("node drained", "mpiGraph and HPCG", ("drain", NODE), tests="MpiGraph.*=tcp|Hpcg",
+              **BETWEEN),
+        Fault("wrong problem", "24 points in place of 16",
+              program=("xhpcg", "set -- --nx=24 --rt=1"), tests="Hpcg", **INSIDE),
+        # No launcher starts STREAM, so its wrapper binds it.
+        Fault("binding", "STREAM on one core",
+              program=("stream_c.exe", "taskset -p -c 0 $$ >/dev/null"), tests="Stream", **INSIDE),
+        Fault("binding", "HPCG on one core", ("one-core",), tests="Hpcg", **INSIDE),
+        Fault("all disks full", "IOR", ("disk-full", NODE), tests="Ior", **FILES),
+        Fault("all disks full", "mdtest", ("disk-full", NODE), tests="Mdtest", **FILES),
+        Fault("all mounts gone", "IOR", MOUNT, tests="Ior", **FILES),
+        Fault("all mounts gone", "mdtest", MOUNT, tests="Mdtest", **FILES),
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ class Matrix:
     """
 
     faults: Sequence[Fault]
-    healthy: Sequence[Fault] = HEALTHY
+    healthy: Sequence[Fault] = tuple(HEALTHY)
     site: str = "vcluster"
     runs: Path = cluster_page.RUNS
 

@@ -221,15 +221,18 @@ def test_osu_between_emulated_gpus(tmp_path, name, fault, said):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("fault", "verdict", "said"),
+    ("broken", "verdict", "said"),
     [
         # One ratio decides nothing.
-        ("", "INCONCLUSIVE", "5 pairs are needed to decide"),
-        ("ipc-open", "FAIL", "proven, round 0: cuda_ipc carried nothing: UCX did not choose it"),
+        ({}, "INCONCLUSIVE", "5 pairs are needed to decide"),
+        ({"GPUEMU_FAULT": "ipc-open"}, "FAIL", "round 0: cuda_ipc carried nothing: UCX did not"),
+        ({"GPUEMU_FAULT": "one-gpu"}, "FAIL", "used GPU0 of those that it sees (all), it was to"),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, "FAIL", "round 0: 2 ranks of "),
     ],
+    ids=["healthy", "ipc", "one GPU used", "one GPU seen"],
 )
-def test_what_the_proof_costs_is_only_measured_on_the_path_under_test(
-    tmp_path, fault, verdict, said
+def test_what_the_proof_costs_is_measured_between_two_gpus_on_the_path_under_test(
+    tmp_path, broken, verdict, said
 ):
     live_program("gcc")
     if not gpu_runs.osu_of_stack():
@@ -237,8 +240,8 @@ def test_what_the_proof_costs_is_only_measured_on_the_path_under_test(
     done = run_reframe(
         SITE, tmp_path / "results", "-c", str(ROOT / "studies/proof"), "-R", "-r",
         "-n", "ProofCostGpu%benchmark=latency%configuration=no-gdrcopy$", "-S", "rounds=1",
-        ASSAY_STACK="vgpu-stack", GPUEMU_FAULT=fault,
+        ASSAY_STACK="vgpu-stack", **broken,
     )  # fmt: skip
     outcome = done.case("ProofCostGpu ")
-    assert outcome.record["verdict"] == verdict
+    assert outcome.record["verdict"] == verdict, outcome.reason
     assert said in outcome.reason

@@ -6,15 +6,12 @@ and 4 GPUs of one node, or over one GPU of each node. :mod:`assay.prove.gpu_path
 the paths are switched and proven.
 """
 
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-import assay.node
 from assay.declared import GPUS as BETWEEN_GPUS
 from assay.declared import HOSTS
 from assay.parse import Parsed, osu
@@ -35,9 +32,6 @@ FIGURE_AT = {"HH": HOSTS, "DH": "", "HD": ""}
 
 #: Numbers of ranks of a collective: one GPU each in one node, or one rank on each of several nodes.
 GPUS = (2, 3, 4)
-
-#: The script gives each rank its GPU.
-RANK_GPU = Path(assay.node.__file__).with_name("rank-gpu.sh")
 
 
 class OsuGpuBase(GpuMixin, MpiCheck):
@@ -82,12 +76,8 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         ]
 
     @run_before("run", always_last=True)
-    def give_each_rank_its_gpu(self):
-        shutil.copy(RANK_GPU, self.stagedir)
-        (Path(self.stagedir) / "gpus.sh").write_text(self.accelerator.for_ranks())
-        self.job.launcher.options = [
-            *self.job.launcher.options, f'"$assay_stage"/{RANK_GPU.name}'
-        ]  # fmt: skip
+    def start_the_ranks_by_gpu(self):
+        self.give_each_rank_its_gpu()
 
     def payload(self, parsed):
         of_one = links.message_bytes(

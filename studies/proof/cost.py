@@ -1,14 +1,11 @@
 """What the proof costs: the same launch with all that proves its path, and without it."""
 
 import re
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-import assay.node
 from assay.prove import gpu_health, gpu_paths, steering
 from assay.run.gpu import GpuMixin
 from assay.run.ucx import LOG_FILES, said, text
@@ -16,9 +13,6 @@ from assay.run.ucx import LOG_FILES, said, text
 from .. import paired
 from ..paired import MIB, of_netpipe, of_osu, settings
 from ..paired_check import Paired, PairedCheck
-
-#: The script that gives each rank its GPU.
-RANK_GPU = Path(assay.node.__file__).with_name("rank-gpu.sh")
 
 BARE, PROVEN = "bare", "proven"
 
@@ -130,10 +124,7 @@ class ProofCostGpu(BareAndProven, GpuMixin, Paired):
         name, iterations = BENCHMARKS[self.benchmark]
         options = f"-d {self.accelerator.word} D D"
         self.program = of_osu(name, min(SIZES.values()), MIB, iterations, options)
-        shutil.copy(RANK_GPU, self.stagedir)
-        (Path(self.stagedir) / "gpus.sh").write_text(self.accelerator.for_ranks())
-        choose = f'"$assay_stage"/{RANK_GPU.name}'
-        self.job.launcher.options = [*self.job.launcher.options, choose]
+        self.give_each_rank_its_gpu()
         self.bare_and_proven([*LOGS, *self.accelerator.log])
 
     def proof_of(self, way, folder, world, parsed):

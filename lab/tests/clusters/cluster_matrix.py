@@ -35,8 +35,8 @@ TESTS = r"Tournament|Census|EachNode|NetPipe.*=tcp|UcxPerftest.*posix.*tag_lat"
 #: `pip install --no-deps --require-hashes -t .cache/stale-ucx -r lab/tests/clusters/stale-ucx.txt`
 STALE = ROOT / ".cache/stale-ucx/libucx/lib"
 
-#: Programs that Debian lacks. If one is not on PATH, their faults are left out.
-OTHERS = all(map(shutil.which, ("stream_c.exe", "xhpcg", "mpiGraph", "ior", "mdtest")))
+#: Whether programs that Debian lacks are on PATH. If one is missing, their faults are left out.
+HAVE_OTHERS = all(map(shutil.which, ("stream_c.exe", "xhpcg", "mpiGraph", "ior", "mdtest")))
 
 #: Slurm chooses the node of a test that takes one node, so each node gets the fault.
 EVERY = ("node01", "node02", "node03", "node04")
@@ -109,7 +109,7 @@ FAULTS = [
 #: Without a fault, the same tests run.
 HEALTHY = [Fault("healthy", "")]
 
-if OTHERS:
+if HAVE_OTHERS:
     HEALTHY.append(
         Fault("healthy", "other programs", tests="Stream|Hpcg|MpiGraph.*=tcp|Ior|Mdtest")
     )

@@ -300,7 +300,7 @@ def test_faults_of_two_rails_are_named_by_the_census_and_undone():
         arguments = ("--system", "vcluster-uml:rails")
         _, cases = made.suite("Census", *arguments, results=results, site="vcluster-uml")
         assert cases["Census", "rails"][0] == "fail"
-        # The message names the first few: each address of rxe0 is another one.
+        # The message names the first few differences. The record has them all.
         found = made.records["Census", "rails"]["problems"]
         assert "node02: network.infiniband rxe1:1 state is 1: DOWN, 4: ACTIVE on 2 others" in found
         made("clear")

@@ -23,8 +23,8 @@ from assay.run.ucx import UcxMixin
 #: The script that prints the state of the GPUs, as it is named in the stage directory.
 STATE = "gpu-state.sh"
 
-#: Chooses the processors of two processes without MPI.
-NEAR_CORES = Path(assay.node.__file__).with_name("near-cores.sh")
+#: Chooses the processors of two processes without MPI; gives each rank of an MPI its GPU.
+NEAR_CORES, RANK_GPU = map(Path(assay.node.__file__).with_name, ("near-cores.sh", "rank-gpu.sh"))
 
 
 class GpusOfNode(rfm.RegressionTestPlugin):
@@ -64,8 +64,7 @@ class GpusOfNode(rfm.RegressionTestPlugin):
     def take_gpus(self, wanted: int) -> None:
         """Requests `wanted` GPUs on each node; skips the case if a node has fewer."""
         there = self.gpus_of_a_node()
-        name = self.current_partition.name
-        why = f"{wanted} GPUs are needed on a node, {name} has {there}"
+        why = f"{wanted} GPUs are needed on a node, {self.current_partition.name} has {there}"
         self.leave_out("too-small", wanted > there, why)
         self.num_gpus_per_node = wanted
 
@@ -159,9 +158,8 @@ class GpuMixin(GpuState, UcxMixin):
 
         :raises reframe.core.exceptions.ConfigError: the switches of this UCX are not known.
         """
-        version = self._ucx_version()
         try:
-            variables = gpu_paths.environment(self.way, version, device)
+            variables = gpu_paths.environment(self.way, self._ucx_version(), device)
         except ValueError as error:
             raise ConfigError(f"{self.current_environ.name}: {error}") from None
         self._steer_ucx(variables)
@@ -179,6 +177,13 @@ class GpuMixin(GpuState, UcxMixin):
             f'"${self.accelerator.visible}" "$@")'
         )
 
+    def give_each_rank_its_gpu(self) -> None:
+        """Lets the launcher start the ranks by a script that gives each its GPU of the node."""
+        shutil.copy(RANK_GPU, self.stagedir)
+        (Path(self.stagedir) / "gpus.sh").write_text(self.accelerator.for_ranks())
+        launcher = self.job.launcher
+        launcher.options = [*launcher.options, f'"$assay_stage"/{RANK_GPU.name}']
+
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds processes that used another GPU than theirs, or are far from it."""
         problems: list[str] = super().examine(parsed)
@@ -186,8 +191,7 @@ class GpuMixin(GpuState, UcxMixin):
         files = sorted(Path().glob(gpu_health.OF_RANKS))
         self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
         here = [taken for taken in self._taken if taken.host == host]
-        proof = self._record.setdefault("proof", {})
-        proof["gpus"] = [taken.words() for taken in self._taken]
+        self._record.setdefault("proof", {})["gpus"] = [taken.words() for taken in self._taken]
         others = gpu_health.others(self.accelerator, ucx.said(Path()), self._taken)
         return [*problems, *gpu_health.far(self._readings[0], here), *others]
 
@@ -199,8 +203,7 @@ class GpuMixin(GpuState, UcxMixin):
         :param said: standard error of all processes.
         """
         log = ucx.said(Path())
-        version = self._ucx_that_ran(log)
-        proof = gpu_paths.prove(self.way, log, sent, version, processes)
+        proof = gpu_paths.prove(self.way, log, sent, self._ucx_that_ran(log), processes)
         between = " and ".join(sorted({taken.uuid for taken in self._taken}))
         record = self._record.setdefault("proof", {})
         record.update(means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes))

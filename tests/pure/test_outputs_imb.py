@@ -4,6 +4,7 @@ import pytest
 from real_outputs import problems, refused, texts
 
 from assay.parse import imb
+from assay.parse.registry import recognise
 
 TEXTS = texts("imb")
 PINGPONG = TEXTS["2021.7.pingpong"]
@@ -163,6 +164,25 @@ test_an_unknown_form_is_an_error_that_names_the_line = refused(
         ("Mbytes/sec", "Gbytes/sec", "line 34: unknown headings of PingPong"),
         ("# Benchmarking PingPong", "#", "line 34: a table without the name of its benchmark"),
         ("#bytes", "bytes", "no table"),
-        ("Intel(R) MPI", "MPI", "no title of the Intel MPI Benchmarks"),
     ],
 )
+
+
+def test_an_excerpt_without_the_title_is_read_and_never_sound():
+    excerpt = PINGPONG[PINGPONG.index("# Benchmarking") :]
+    excerpt = excerpt.replace("# Bench", "#- Bench")
+
+    assert recognise(excerpt) == "imb"
+    parsed = imb.parse(excerpt)
+    assert parsed.rows == imb.parse(PINGPONG).rows
+    assert (parsed.version, parsed.problems) == (
+        None,
+        ("no title of the Intel MPI Benchmarks: an excerpt",),
+    )
+
+
+def test_an_invalid_buffer_in_an_excerpt_is_named():
+    excerpt = PINGPONG[PINGPONG.index("# Benchmarking") :]
+    damaged = excerpt.replace(LAST, f"Process 1: Got invalid buffer:\n{LAST}")
+
+    assert any("Got invalid buffer" in problem for problem in imb.parse(damaged).problems)

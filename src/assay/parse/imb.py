@@ -33,8 +33,8 @@ _CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?$", 
 _WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)$")
 _MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})$", re.ASCII)
 _MAXIMUM = re.compile(r"# Maximum message length in bytes: +(\d{1,10})$", re.ASCII)
-_BENCHMARK = re.compile(r"# Benchmarking (\S+)")
-_RANKS = re.compile(r"# (?:#processes = |\( \d+ groups of )(\d{1,9})(?!\d)", re.ASCII)
+_BENCHMARK = re.compile(r"#-? Benchmarking (\S+)")
+_RANKS = re.compile(r"#-? (?:#processes = |\( \d+ groups of )(\d{1,9})(?!\d)", re.ASCII)
 _REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
 _UNKNOWN = re.compile(r"Invalid (?:benchmark name|\S*data_type|contig_type) .*")
 _NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
@@ -66,7 +66,7 @@ _REDUCING = re.compile("(All)?[Rr]educe.*")
 #: Also the quantiles of -show_tail.
 _OTHER = re.compile(rf"\[ ?[\d., ]+\]|{_UNKNOWN.pattern}")
 
-recognise = recogniser(_TITLE)
+recognise = recogniser(_TITLE, _BENCHMARK)
 
 
 def parse(text: str) -> Parsed:
@@ -81,7 +81,9 @@ def parse(text: str) -> Parsed:
     Facts: ``ranks`` (of all tables, or None), ``checked`` (whether the data were), ``command_line``
     (without the program).
 
-    :raises ParseError: no title, an unknown heading, or a refusal.
+    A version of None stands for an excerpt without the title, which is never sound.
+
+    :raises ParseError: no table, an unknown heading, or a refusal.
     """
     lines, problems = body(text)
     version, lines = _title(lines, problems)
@@ -123,7 +125,7 @@ def parse(text: str) -> Parsed:
         "ranks": counts[0] or None if len({*counts}) == 1 else None,
         "checked": any(column.name == "defects" for column in columns),
         "command_line": words and words.strip(),
-        **read_as(version, KNOWN),
+        **(read_as(version, KNOWN) if version else {}),
     }
     return Parsed(
         "imb", f"IMB-MPI1 {name}", version, whole and end < len(lines), tuple(rows),
@@ -162,11 +164,12 @@ def cut(
     return fewer, problems[:1]
 
 
-def _title(lines: list[Line], problems: list[str]) -> tuple[str, list[Line]]:
+def _title(lines: list[Line], problems: list[str]) -> tuple[str | None, list[Line]]:
     """The version, and the lines after the title."""
     titles = [(i, m[1]) for i, (_, line) in enumerate(lines) if (m := _TITLE.fullmatch(line))]
     if not titles:
-        raise ParseError("no title of the Intel MPI Benchmarks")
+        problems.append("no title of the Intel MPI Benchmarks: an excerpt")
+        return None, lines
     at, version = titles[0]
     for again, _ in titles[1:]:
         problems.append(f"line {lines[again][0]}: a second title (of N singletons?)")

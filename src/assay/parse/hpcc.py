@@ -17,14 +17,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from assay.parse import Parsed, ParseError, Row, hpl
 from assay.parse.reading import first, integer, only, read_as, real, recogniser, split
-from assay.parse.tables import Identity, contradictions
+from assay.parse.tables import Identity, Line, contradictions
 
-#: Key of the summary -> its value and its line. Section -> its first and last line.
-Summary = Mapping[str, "tuple[str, int]"]
-Sections = Mapping[str, "tuple[int, int]"]
+#: Key of the summary -> its value and its line. Section -> its lines, from Begin to End.
+Summary = Mapping[str, tuple[str, int]]
+Sections = Mapping[str, Sequence[Line]]
 
 VERSIONS = ("1.4", "1.5")
 
@@ -108,19 +109,20 @@ def parse(text: str) -> Parsed:
     lines = split(text)
     _, banner = only(lines, _BANNER, "banner of HPCC")
     sections = _sections(lines)
-    linpack = _linpack(lines, sections)
-    summary = _summary(lines, sections)
+    own = sections.get("HPL", ())  # HPL's own parser reads it; empty lines before it keep numbers
+    blank = "\n" * (own[0][0] - 1) if own else ""
+    linpack = hpl.parse(blank + "\n".join(line for _, line in own)) if own else None
+    summary = _summary(sections.get("Summary", ()))
     rows, unmeasured = _measured(summary)
-    begin, end = sections.get("HPL", (0, 0))  # HPL's own parser reads it
     problems = [
         f"line {number}: {line.strip()}"
         for number, line in enumerate(lines, 1)
-        if _FAILURES.match(line) and not begin <= number <= end
+        if _FAILURES.match(line) and (number, line) not in own
     ]
     problems += [
-        f"line {sections[name][0]}: section {name} does not say that it checked its result"
+        f"line {sections[name][0][0]}: section {name} does not say that it checked its result"
         for name, proof in _PROOFS.items()
-        if name in sections and not any(map(proof.match, lines[slice(*sections[name])]))
+        if name in sections and not any(proof.match(line) for _, line in sections[name])
     ]
     problems += linpack.problems if linpack else ()
     problems += _contradictions(lines, sections, summary, linpack)
@@ -151,17 +153,18 @@ def parse(text: str) -> Parsed:
     )
 
 
-def _sections(lines: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """First and last line of each known section that is complete."""
+def _sections(lines: Sequence[str]) -> dict[str, Sequence[Line]]:
+    """The lines of each known section that is complete."""
     begun: dict[str, int] = {}
-    sections: dict[str, tuple[int, int]] = {}
+    sections: dict[str, Sequence[Line]] = {}
     for number, line in enumerate(lines, 1):
         match = _EDGE.match(line)
         if not match or match[2] not in _SECTIONS:
             continue
         name = match[2]
         if match[1] == "End" and name in begun:
-            sections.setdefault(name, (begun[name], number))
+            at = begun[name]
+            sections.setdefault(name, [*enumerate(lines[at - 1 : number], at)])
         elif match[1] == "Begin":
             if name in begun:
                 raise ParseError(f"section {name} begins twice", number, line)
@@ -169,24 +172,13 @@ def _sections(lines: Sequence[str]) -> dict[str, tuple[int, int]]:
     return sections
 
 
-def _linpack(lines: Sequence[str], sections: Sections) -> Parsed | None:
-    """The HPL section, read by the parser of HPL."""
-    if "HPL" not in sections:
-        return None
-    begin, end = sections["HPL"]
-    # Empty lines replace the lines before it, so that messages name lines of the whole file.
-    return hpl.parse("\n" * begin + "\n".join(lines[begin : end - 1]))
-
-
-def _summary(lines: Sequence[str], sections: Sections) -> dict[str, tuple[str, int]]:
+def _summary(section: Sequence[Line]) -> dict[str, tuple[str, int]]:
     """Value and line of each key of the summary."""
-    begin, end = sections.get("Summary", (0, 0))
     summary: dict[str, tuple[str, int]] = {}
-    for number in range(begin + 1, end):
-        match = _PAIR.match(lines[number - 1])
-        if match and match[1] in summary:
-            raise ParseError(f"{match[1]} twice in the summary", number, lines[number - 1])
-        if match:
+    for number, line in section:
+        if match := _PAIR.match(line):
+            if match[1] in summary:
+                raise ParseError(f"{match[1]} twice in the summary", number, line)
             summary[match[1]] = (match[2].strip(), number)
     return summary
 
@@ -224,9 +216,6 @@ WORST_PTRANS = 1e-13
 
 #: Above the rate of any memory of one rank [GB/s]; less than any message takes [us].
 FASTEST, SHORTEST = 1e4, 0.005
-
-#: Metrics of the summary that are rates and times of one rank.
-_OF_A_RANK = re.compile("STREAM|Ring|PingPong")
 
 #: Keys of the summary -> sizes [B] of types in C, the same on all machines that HPCC supports.
 _C_SIZES = {
@@ -286,7 +275,7 @@ _IDENTITIES = (
         if unit == "GB/s"
         else Identity(f"{SHORTEST} <= {key}", f"{key}: no message takes less than {SHORTEST:g} us")
         for key, unit in METRICS.items()
-        if _OF_A_RANK.search(key) and unit in ("GB/s", "us")
+        if re.search("STREAM|Ring|PingPong", key)  # of one rank: in GB/s or us
     ),
     # The rate is that of the slowest repetition, and the time that of the last one. Only a residual
     # below 16 times the rounding passes, if rank 0 was in the grid (PTRANS/pdtransdriver.c).
@@ -310,7 +299,7 @@ _COMPARED = {
 }
 
 
-def _numbers(summary: Summary, linpack: Parsed | None) -> dict[str, float]:
+def _numbers(summary: Summary, linpack: Parsed | None) -> dict[str, Any]:
     """The numbers that are compared; HPCC prints -1 for what did not run.
 
     ``own_``: what HPL's own row has. ``_fits``: the sizes that HPCC derives from the memory of
@@ -319,12 +308,9 @@ def _numbers(summary: Summary, linpack: Parsed | None) -> dict[str, float]:
     largest power of two that fits.
     """
     said = {key: real(*summary[key], key) for key in sorted(_COMPARED & summary.keys())}
-    at = {key: value for key, value in said.items() if not value < 0}
+    at: dict[str, Any] = {key: value for key, value in said.items() if not value < 0}
     if linpack and len(linpack.rows) == 1:
-        own = linpack.rows[0]
-        at.update(
-            {f"own_{name}": float(own[name]) for name in ("n", "performance", "time", "p", "q")}
-        )
+        at |= {f"own_{name}": value for name, value in linpack.rows[0].items()}
     order, p, q = (at.get(f"HPL_{name}", 0.0) for name in ("N", "nprow", "npcol"))
     if p * q > 0:
         words = order * order / (p * q)
@@ -332,7 +318,7 @@ def _numbers(summary: Summary, linpack: Parsed | None) -> dict[str, float]:
             *(min(words / 3, LONGEST_VECTOR), math.sqrt(words / 3), order / 2, words / 2),
             order * order / 2,
         )
-        at.update({f"{key}_fits": value for key, value in zip(_SPACES, fits)})
+        at |= {f"{key}_fits": value for key, value in zip(_SPACES, fits)}
     # 5 N log2 N operations in no less than the sum of its parts (FFT/mpifft.c).
     at["MPIFFT_parts"] = sum(at.get(part, 0.0) for part in _PARTS)
     if (points := at.get("MPIFFT_N", 0.0)) > 1:
@@ -342,36 +328,23 @@ def _numbers(summary: Summary, linpack: Parsed | None) -> dict[str, float]:
     return at
 
 
-#: Sections, a line in them that repeats a metric of the summary, the key of the metric, and the
-#: factor from the unit of the section to that of the summary.
-_REPEATED = [
-    (re.compile(sections), re.compile(line), key, factor)
-    for sections, line, key, factor in (
-        ("(?:Star|Single)RandomAccess(?:_LCG)?", r"(?:Average|Single) GUP/s (\S+)$",
-         "{section}_GUPs", 1.0),
-        ("MPIRandomAccess(?:_LCG)?", r"(\S+) Billion\(10\^9\) Updates +per second \[GUP/s\]$",
-         "{section}_GUPs", 1.0),
-        ("MPIRandomAccess(?:_LCG)?", r"Found (\d{1,18}) errors in \d+ locations",
-         "{section}_Errors", 1.0),
-        ("(?:Star|Single)(?:DGEMM|FFT)", r"(?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$",
-         "{section}_Gflops", 1.0),
-        ("MPIFFT", r"Gflop/s: +(\S+)$", "MPIFFT_Gflops", 1.0),
-        ("(?:Star|Single)STREAM",
-         r"(?:Average|Single STREAM) (?P<part>Copy|Scale|Add|Triad) GB/s (\S+)$",
-         "{section}_{part}", 1.0),
-        *(
-            ("LatencyBandwidth", rf"{words.replace(' ', ' +')}: +(\S+) {unit}$",
-             words.replace(" ", "") + end, factor)
-            for words, unit, end, factor in (
-                ("Max Ping Pong Latency", "msecs", "_usec", 1e3),
-                ("Randomly Ordered Ring Latency", "msecs", "_usec", 1e3),
-                ("Min Ping Pong Bandwidth", "MB/s", "_GBytes", 1e-3),
-                ("Naturally Ordered Ring Bandwidth", "MB/s", "_GBytes", 1e-3),
-                ("Randomly Ordered Ring Bandwidth", "MB/s", "_GBytes", 1e-3),
-            )
-        ),
-    )
-]  # fmt: skip
+#: A section and its line that repeats a metric of the summary -> what follows the name of the
+#: section in that of the metric.
+_REPEATED = {
+    r"((?:Star|Single)RandomAccess(?:_LCG)?) (?:Average|Single) GUP/s (\S+)$": "_GUPs",
+    r"(MPIRandomAccess(?:_LCG)?) (\S+) Billion\(10\^9\) Updates +per second \[GUP/s\]$": "_GUPs",
+    r"(MPIRandomAccess(?:_LCG)?) Found (\d{1,18}) errors in \d+ locations": "_Errors",
+    r"((?:Star|Single)(?:DGEMM|FFT)) (?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$": "_Gflops",
+    r"(MPIFFT) Gflop/s: +(\S+)$": "_Gflops",
+    **{
+        rf"((?:Star|Single)STREAM) (?:Average|Single STREAM) {part} GB/s (\S+)$": f"_{part}"
+        for part in ("Copy", "Scale", "Add", "Triad")
+    },
+}
+#: The same in the section of messages, which has the words of the metric, and another unit -> the
+#: end of the metric's name, and the factor to its unit.
+_MESSAGES = re.compile(r"LatencyBandwidth ([\w ]+): +(\S+) (msecs|MB/s)$")
+_FACTORS = {"msecs": ("_usec", 1e3), "MB/s": ("_GBytes", 1e-3)}
 
 #: A row of PTRANS by the clock on the wall. Each size has several; the summary repeats one of them.
 _PTRANS = re.compile(r"WALL +\d.* (?:PASSED|FAILED|BYPASS) +(\S+) +\S+$")
@@ -389,7 +362,7 @@ def _contradictions(
     for said in contradictions(_IDENTITIES, at, {"own_time": "0.00"}):
         key = re.split(r"\W", said, maxsplit=1)[0]
         yield f"line {summary[key][1]}: {key}={summary[key][0]}{said.removeprefix(key)}"
-    yield from _unlike_their_sections(lines, sections, summary)
+    yield from _unlike_their_sections(sections, summary)
     # HPCC prints errors of FFT beyond rounding, and does not judge them.
     found = [(match[1], n) for n, line in enumerate(lines, 1) if (match := _FFT_ERROR.match(line))]
     if "MPIFFT_maxErr" in summary:
@@ -399,24 +372,27 @@ def _contradictions(
             yield f"line {number}: the result of an FFT is wrong by {text}, at most {WORST_FFT:g}"
 
 
-def _unlike_their_sections(
-    lines: Sequence[str], sections: Sections, summary: Summary
-) -> Iterator[str]:
+def _repeated(sections: Sections) -> Iterator[tuple[str, list[tuple[str, int, str]], float]]:
+    """Metric, the text, number and line of its values, and the factor to the summary's unit."""
+    for section, lines in sections.items():
+        for number, line in lines:
+            said = f"{section} {line}"
+            for pattern, end in _REPEATED.items():
+                if match := re.match(pattern, said):
+                    yield match[1] + end, [(match[2], number, line)], 1.0
+            if match := _MESSAGES.match(said):
+                end, factor = _FACTORS[match[3]]
+                yield match[1].replace(" ", "") + end, [(match[2], number, line)], factor
+    rows = [(_PTRANS.match(line), number, line) for number, line in sections.get("PTRANS", ())]
+    yield "PTRANS_GBs", [(row[1], number, line) for row, number, line in rows if row], 1.0
+
+
+def _unlike_their_sections(sections: Sections, summary: Summary) -> Iterator[str]:
     """Metrics of the summary that differ from the numbers in their own sections."""
-    printed: list[tuple[str, list[tuple[str, int]], float]] = []
-    for section, (begin, end) in sections.items():
-        for names, pattern, key, factor in _REPEATED:
-            for number in range(begin + 1, end) if names.fullmatch(section) else ():
-                if match := pattern.match(lines[number - 1]):
-                    named = key.format(section=section, **match.groupdict())
-                    printed.append((named, [(match.groups()[-1], number)], factor))
-    begin, end = sections.get("PTRANS", (0, 0))
-    rows = [(_PTRANS.match(lines[number - 1]), number) for number in range(begin + 1, end)]
-    printed.append(("PTRANS_GBs", [(match[1], number) for match, number in rows if match], 1.0))
-    for key, texts, factor in printed:
+    for key, texts, factor in _repeated(sections):
         if key not in summary or not texts or (said := real(*summary[key], key)) < 0:
             continue
-        owns = [real(text, number, lines[number - 1]) * factor for text, number in texts]
+        owns = [real(*text) * factor for text in texts]
         # Sections have a number of decimals, the summary has six digits.
         half = 0.6 * 10.0 ** -len(texts[0][0].partition(".")[2]) * factor
         if not any(abs(own - said) <= half + 1e-5 * abs(own) for own in owns):

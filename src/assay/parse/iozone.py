@@ -70,7 +70,9 @@ _END = "iozone test complete."
 
 _SIZE = re.compile(r"(\d{1,12})([kKmMgG]?)", re.ASCII)
 _TEST = re.compile(r"\d{1,2}", re.ASCII)
-_WITH_VALUE = set("JjkVrtsfFdluUSLHPibXYgnyq")
+_VALUED = "JjkVrtsfFdluUSLHPibXYgnyq"
+#: A word of options: letters alone, and an option with what may be its value.
+_OPTION = re.compile(rf"-([^+{_VALUED}]*)(\+?.?)(.*)")
 
 recognise = recogniser(_BANNER)
 
@@ -101,15 +103,15 @@ def parse(text: str) -> Parsed:
     only(lines, _BANNER, "banner of IOzone")
     version = _version(lines)
     command = first(lines, _COMMAND)
-    options = _Options(command or "")
+    options = _options(command or "")
     if lowest := first(lines, _LOWEST):
-        options.values["n"] = [lowest]  # the effective -n: no file is smaller than a page
+        options["n"] = [lowest]  # the effective -n: no file is smaller than a page
     unit = next((unit for mark, unit in _UNITS if any(map(mark.match, lines))), "KiB/s")
     table = _table(lines, options)
     rows, problems = _rows(lines, table, unit)
     ended = bool(table.measured) and _END in lines[table.line :]
     seen = {(row["file_size"], row["record_size"]) for row in rows}
-    missing = [cell for cell in options.cells() if cell not in seen]
+    missing = [cell for cell in _cells_asked_for(options) if cell not in seen]
     if ended and missing:
         size, record = missing[0]
         problems.append(
@@ -146,74 +148,62 @@ def _version(lines: Sequence[str]) -> str:
 def _failures(lines: Sequence[str]) -> list[str]:
     """The error messages of IOzone, each with the system's reason from the next line."""
     problems = []
-    for number, line in enumerate(lines, 1):
+    for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""]), 1):
         if _FAILURE.match(line):
-            following = lines[number] if number < len(lines) else ""
             reason = f": {following}" if _REASON.match(following) else ""
             problems.append(f"line {number}: {line.strip()}{reason}")
     return problems
 
 
-class _Options:
-    """The options of the command line, parsed as IOzone's getopt does (iozone.c:2000)."""
+#: Option of the command line -> its values.
+Options = dict[str, list[str]]
 
-    def __init__(self, command: str) -> None:
-        self.flags: set[str] = set()
-        self.values: dict[str, list[str]] = {}
-        self.factor = 2
-        words = command.split()
-        while words:
-            word = words.pop(0)
-            if word.startswith("-+"):
-                self.flags.add(word[1:3])
-                if word == "-+x" and words:
-                    self.factor = max(2, _kib(words.pop(0)))
-            elif word.startswith("-"):
-                self._letters(word[1:], words)
 
-    def _letters(self, letters: str, words: list[str]) -> None:
-        for at, letter in enumerate(letters, 1):
-            if letter in _WITH_VALUE:
-                value = letters[at:] or (words.pop(0) if words else "")
-                self.values.setdefault(letter, []).append(value)
-                return
-            self.flags.add(letter)
+def _options(command: str) -> Options:
+    """The options of the command line, as IOzone's getopt reads them (iozone.c:2000)."""
+    options: Options = {}
+    words = iter(command.split())
+    for word in words:
+        if said := _OPTION.fullmatch(word):
+            flags, option, value = said.groups()
+            for each in (*flags, option):
+                options.setdefault(each, [])
+            if option in (*_VALUED, "+x"):
+                options[option].append(value or next(words, ""))
+    return options
 
-    def columns(self) -> set[str]:
-        """The columns that the selected tests fill; without ``-i``, the columns of all tests."""
-        if "A" in self.flags:
-            return {*_TESTS[0], *_TESTS[1]}
-        tests = {int(value) for value in self.values.get("i", ()) if _TEST.fullmatch(value)}
-        return {name for test in tests or _TESTS for name in _TESTS.get(test, ())}
 
-    def cells(self) -> list[tuple[int, int]]:
-        """The requested pairs of file size and record size [KiB] (``auto_test``, iozone.c:3860)."""
-        sizes = [_kib(value) or 512 for value in self.values.get("s", ())]
-        records = [_kib(value) or 4 for value in self.values.get("r", ())]
-        if not (self.flags & {"a", "A"} or len(sizes) > 1 or len(records) > 1):
-            return [((sizes or [512])[0], (records or [4])[0])]
-        if len(sizes) < 2:
-            sizes = self._steps(self._limit("n", sizes, 64), self._limit("g", sizes, 512 * 1024))
-        least, most = self._limit("y", records, 4), self._limit("q", records, 16 * 1024)
-        all_records = bool(self.flags & {"z", "A"} or self.values.keys() & set("rsyq"))
-        cells = []
-        for size in sizes:
-            # Auto mode leaves out records below 64 KiB for files above 16 MiB.
-            low = least if all_records or size <= 16 * 1024 else 64
-            steps = records if len(records) > 1 else self._steps(low, most)
-            cells += [(size, record) for record in steps if record <= size]
-        return cells
+def _columns(options: Options) -> set[str]:
+    """The columns that the selected tests fill; without ``-i``, the columns of all tests."""
+    tests = {int(value) for value in options.get("i", ()) if _TEST.fullmatch(value)}
+    chosen = {0, 1} if "A" in options else tests or {*_TESTS}
+    return {name for test in chosen for name in _TESTS.get(test, ())}
 
-    def _limit(self, letter: str, given: Sequence[int], default: int) -> int:
-        limit = _kib(self.values.get(letter, ("",))[-1])
-        return limit or (given[0] if given else default)
 
-    def _steps(self, least: int, most: int) -> list[int]:
-        steps = []
-        while least <= most:
-            steps.append(least)
-            least *= self.factor
-        return steps
+def _cells_asked_for(options: Options) -> list[tuple[int, int]]:
+    """The requested pairs of file size and record size [KiB] (``auto_test``, iozone.c:3860)."""
+    sizes = [_kib(value) or 512 for value in options.get("s", ())]
+    records = [_kib(value) or 4 for value in options.get("r", ())]
+    if not (options.keys() & {"a", "A"} or len(sizes) > 1 or len(records) > 1):
+        return [((sizes or [512])[0], (records or [4])[0])]
+    factor = max(2, _kib(options.get("+x", ("",))[-1]))
+
+    def limit(letter: str, given: Sequence[int], default: int) -> int:
+        return _kib(options.get(letter, ("",))[-1]) or (given or [default])[0]
+
+    def steps(least: int, most: int) -> list[int]:
+        return [least, *steps(least * factor, most)] if least <= most else []
+
+    if len(sizes) < 2:
+        sizes = steps(limit("n", sizes, 64), limit("g", sizes, 512 * 1024))
+    least, most = limit("y", records, 4), limit("q", records, 16 * 1024)
+    cells = []
+    for size in sizes:
+        # Auto mode leaves out records below 64 KiB for files above 16 MiB.
+        low = least if options.keys() & set("zArsyq") or size <= 16 * 1024 else 64
+        of_size = records if len(records) > 1 else steps(low, most)
+        cells += [(size, record) for record in of_size if record <= size]
+    return cells
 
 
 def _kib(value: str) -> int:
@@ -238,7 +228,7 @@ class _Table:
     edges: tuple[tuple[str, int], ...] = ()
 
 
-def _table(lines: Sequence[str], options: _Options) -> _Table:
+def _table(lines: Sequence[str], options: Options) -> _Table:
     """The table that the two header lines describe; an empty one if there is no header yet."""
     heads = [number for number, line in enumerate(lines, 1) if _HEADER.match(line)]
     if not heads:
@@ -255,15 +245,14 @@ def _table(lines: Sequence[str], options: _Options) -> _Table:
     columns = [_NAMES.get(name, name.replace(" ", "_")) for name in _COLUMNS[: len(names)]]
     ends = tuple(word.end() for word in words)
     edges = next((edges for known, edges in _EDGES.items() if known[: len(ends)] == ends), ())
-    chosen = options.columns()
+    chosen = _columns(options)
     filled = (*columns[:2], *(name for name in columns[2:] if name in chosen))
-    skipped = _REPEATED if "+n" in options.flags else set()
+    skipped = _REPEATED if "+n" in options else set()
     measured = tuple(name for name in filled if name not in skipped)
     return _Table(number, filled, measured, tuple(zip(columns, edges)))
 
 
 def _rows(lines: Sequence[str], table: _Table, unit: str) -> tuple[tuple[Row, ...], list[str]]:
-    """The rows below the header, and their problems."""
     rows: list[Row] = []
     problems: list[str] = []
     seen: set[tuple[Value, Value]] = set()

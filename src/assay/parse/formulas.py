@@ -28,12 +28,6 @@ SIGNS: Mapping[str, Callable[[float, float], float]] = {
     "/": operator.truediv,
 }
 
-#: Number of arguments of each node.
-_ARGUMENTS = {
-    str([name]): number
-    for name, number in [("cell", 2), ("metric", 4), *((sign, 2) for sign in SIGNS)]
-}
-
 
 class Number(float):
     """A float with the formula that it came from. A copy of it is a float."""
@@ -84,7 +78,6 @@ def of(
         measured = dict(measure(traced))
     except Exception:  # what a test cannot do with such numbers, it may do with the plain ones
         return dict(measure(parsed)), {}
-    plain: dict[str, Any] = {}
     found: dict[str, list[Formula]] = {}
     for name, value in measured.items():
         many = value.value if isinstance(value, Quantity) else value
@@ -92,23 +85,21 @@ def of(
         formulas = [formula(one) for one in values if isinstance(one, Number)]
         if formulas and len(formulas) == len(values):
             found[name] = formulas
-        if isinstance(value, Quantity):
-            plain[name] = replace(value, value=_plain(parsed, value.value))
-        elif isinstance(value, Sequence):
-            plain[name] = [_plain(parsed, one) for one in value]
-        else:
-            plain[name] = _plain(parsed, value)
-    return plain, found
+    return {name: _plain(parsed, value) for name, value in measured.items()}, found
 
 
 def _plain(parsed: Parsed, value: Any) -> Any:
-    """The number itself; a cell that was a whole number is one again."""
-    if not isinstance(value, Number):
-        return value
-    said = value.formula
-    if isinstance(said, list) and said[0] == "cell":
-        return parsed.rows[said[1]][said[2]]
-    return float(value)
+    """The numbers themselves; a cell that was a whole number is one again."""
+    match value:
+        case Quantity():
+            return replace(value, value=_plain(parsed, value.value))
+        case [*values]:
+            return [_plain(parsed, one) for one in values]
+        case Number(formula=["cell", at, column]):
+            return parsed.rows[at][column]
+        case Number():
+            return float(value)
+    return value
 
 
 def _traced(parsed: Parsed, at: int) -> Row:
@@ -134,22 +125,19 @@ def evaluate(
     :param metric: gives the value of a metric of another case, from the arguments of its node.
     :raises ValueError: it is no formula, or a cell is not there.
     """
-    if isinstance(said, (int, float)) and not isinstance(said, bool):
-        return float(said)
     no_value = f"{said!r:.200} has no value"
-    if not isinstance(said, list) or _ARGUMENTS.get(str(said[:1])) != len(said) - 1:
-        raise ValueError(no_value)
-    sign, *rest = said
     try:
-        if sign == "cell":
-            at, column = rest
-            if at < 0:
-                raise IndexError
-            return float(rows[at][column])
-        if sign == "metric":
-            case, where, name, value = rest
-            return metric(str(case), str(where), str(name), float(value))
-        a, b = rest
-        return SIGNS[sign](evaluate(a, rows, metric), evaluate(b, rows, metric))
+        match said:
+            case bool():
+                pass
+            case int() | float():
+                return float(said)
+            case ["cell", at, column] if at >= 0:
+                return float(rows[at][column])
+            case ["metric", case, where, name, value]:
+                return metric(str(case), str(where), str(name), float(value))
+            case [str(sign), a, b] if sign in SIGNS:
+                return SIGNS[sign](evaluate(a, rows, metric), evaluate(b, rows, metric))
     except (TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{no_value}: {error!r:.100}") from None
+    raise ValueError(no_value)

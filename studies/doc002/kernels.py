@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import NPB_CLASSES
-from assay.parse.npb import CUBES, operations, problem
+from assay.parse.npb import CLASSES, operations, problem
 from assay.workloads.sizing import Layout, SizingError
 
 from .counts import places
@@ -120,7 +120,7 @@ def fits(kernel: str, npb_class: str, where: Layout, memory: int | None = None) 
     if not suits(kernel, ranks):
         raise SizingError(f"{kernel} needs a square number of ranks; {ranks} is none", "no-case")
     if kernel in _LEAST_PART:
-        edge, _ = CUBES[kernel][npb_class]
+        (edge, *_), _ = CLASSES[kernel][npb_class]
         parts = 2 ** math.ceil(math.log2(ranks) / 2)  # in the direction that has the most
         if edge // parts < _LEAST_PART[kernel]:
             raise SizingError(f"{name} is too small for {ranks} ranks", "no-case")

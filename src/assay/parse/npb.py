@@ -26,24 +26,17 @@ VERSIONS = ("3.4",)
 #: Program -> class -> size, number of iterations. The size is that of a grid of points, the order
 #: of the matrix of CG, the numbers of EP, or the keys of IS. Beside them are the nonzeros of a row
 #: of CG, as NPB counts them. From NPB 3.4.3: sys/setparams.c and IS/is.c of NPB3.4-MPI.
-_CLASSES: dict[str, dict[str, tuple[tuple[int, ...], int]]] = {}
+CLASSES: dict[str, dict[str, tuple[tuple[int, ...], int]]] = {}
 _NONZEROS: dict[str, int] = {}
 with Path(__file__).with_name("npb_classes.csv").open(encoding="utf-8") as _file:
     for _line in csv.DictReader(_file):
-        _of_program = _CLASSES.setdefault(_line["program"], {})
         _points = tuple(map(int, _line["size"].split("x")))
-        _of_program[_line["class"]] = _points, int(_line["iterations"])
+        CLASSES.setdefault(_line["program"], {})[_line["class"]] = _points, int(_line["iterations"])
         if _line["nonzeros"]:
             _NONZEROS[_line["class"]] = int(_line["nonzeros"])
 
-#: Program on a cube of points -> class -> points in each direction, number of iterations.
-CUBES: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    program: {name: (size[0], steps) for name, (size, steps) in _CLASSES[program].items()}
-    for program in ("bt", "sp", "lu", "mg")
-}
-
 #: The programs, by the beginning of their names.
-KERNELS = tuple(sorted(_CLASSES))
+KERNELS = tuple(sorted(CLASSES))
 
 #: Program -> operations, from number of points, points in one direction, number of iterations. The
 #: main file of each program counts them, for example CG/cg.f90.
@@ -69,7 +62,7 @@ def problem(kernel: str, npb_class: str) -> tuple[tuple[int, ...], int] | None:
 
     EP says that it has 0 iterations.
     """
-    return _CLASSES.get(kernel, {}).get(npb_class)
+    return CLASSES.get(kernel, {}).get(npb_class)
 
 
 def operations(kernel: str, size: Sequence[int], iterations: int, npb_class: str) -> float | None:
@@ -130,9 +123,9 @@ _BTIO = re.compile(r" BTIO -- (\S.*\S) write interval: +(\d{1,9})$")
 _STATISTIC = re.compile(r" {3}([^\s:][^:]*): +(\S+)$")
 _RESULT = re.compile(r" ([A-Z][\w/ ]*)= +(\S.*)$")
 _INPUT = re.compile(r" Reading from input file (\S+)")
-_COMPLETED = re.compile(rf" ({'|'.join(KERNELS).upper()}) Benchmark Completed\.?$")
 _TITLE = " BTIO -- statistics:"
 _WRITES, _READS = " Writing data set", " Reading data set"
+#: The closing lines, which follow the results in this order.
 _LAST = (
     re.compile(r" Please send feedbacks and/or the results of this run to:$"),
     re.compile(r" NPB Development Team$"),
@@ -183,15 +176,18 @@ def parse(text: str) -> Parsed:
     lines = split(text)
     version, kernel = _version(lines)
     header = _header(lines)
-    begin = _completed(lines, kernel)
-    results = {} if begin is None else _named(lines, begin + 1, _RESULT)
+    completed = re.compile(rf" {kernel.upper()} Benchmark Completed\.?$")
+    begin = next((at for at, line in enumerate(lines) if completed.match(line)), len(lines))
+    results = _named(lines, begin + 1, _RESULT)
+    rest = iter(lines[begin:])  # each search goes on where one ended
+    ended = all(any(map(last.match, rest)) for last in _LAST)
     titled = lines.index(_TITLE) + 1 if _TITLE in lines else len(lines)
     statistics = _named(lines, titled, _STATISTIC)
     mode = header.get("mode", ("", 0))[0]
     row, problems = _row(kernel, results, statistics if mode else {}, header)
     writes = [n for n, line in enumerate(lines, 1) if line.startswith(_WRITES)]
     reads = [n for n, line in enumerate(lines, 1) if line.startswith(_READS)]
-    if row and mode and "write_interval" in header:
+    if row and mode:
         planned = int(row["iterations"]) // max(int(header["write_interval"][0]), 1)
         if len(writes) != planned:
             problems.append(f"{len(writes)} data sets were written, not {planned}")
@@ -203,7 +199,7 @@ def parse(text: str) -> Parsed:
             bool(row)
             and {"size", "processes"} <= set(header)
             and bool(mode) == bool(statistics) == bool(writes)
-            and _ended(lines, kernel)
+            and ended
         ),
         rows=(row,) if row else (),
         units={**UNITS, **IO_UNITS} if mode else UNITS,
@@ -221,10 +217,9 @@ def parse(text: str) -> Parsed:
 
 def _version(lines: Sequence[str]) -> tuple[str, str]:
     """The version that the header names, and the program."""
-    for number, line in enumerate(lines, 1):
+    for number, (line, advice) in enumerate(zip(lines, [*lines[1:], ""]), 1):
         if match := _REFUSAL.match(line):
-            advice = lines[number].strip() if number < len(lines) else ""
-            raise ParseError(f"NPB refuses to run: {match[1]}: {advice}", number)
+            raise ParseError(f"NPB refuses to run: {match[1]}: {advice.strip()}", number)
     number, banner = only(lines, _HEADER, "header of NPB")
     match = _KNOWN.match(banner[1])
     if not match or match[1] not in VERSIONS:
@@ -248,12 +243,6 @@ def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
             header["mode"] = (match[1], number)
             header["write_interval"] = (match[2], number)
     return header
-
-
-def _completed(lines: Sequence[str], kernel: str) -> int | None:
-    """Item of the line with which the results of `kernel` begin, None if it is missing."""
-    named = ((at, _COMPLETED.match(line)) for at, line in enumerate(lines))
-    return next((at for at, match in named if match and match[1].lower() == kernel), None)
 
 
 def _named(lines: Sequence[str], start: int, pattern: re.Pattern[str]) -> _Found:
@@ -330,9 +319,3 @@ def _failures(lines: Sequence[str]) -> list[str]:
         f"line {at[0]}: {what}" + (f" ({len(at)} times)" if len(at) > 1 else "")
         for what, at in seen.items()
     ]
-
-
-def _ended(lines: Sequence[str], kernel: str) -> bool:
-    """Whether the closing lines follow the results, in their order."""
-    rest = iter(lines[_completed(lines, kernel) or 0 :])  # each search goes on where one ended
-    return all(any(map(last.match, rest)) for last in _LAST)

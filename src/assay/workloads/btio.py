@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import NPB_CLASSES
-from assay.parse.npb import CUBES, POINT, operations
+from assay.parse.npb import CLASSES, POINT, operations
 from assay.workloads.sizing import Layout, SizingError, square_ranks
 
 #: Number of steps between two writes.
@@ -36,13 +36,13 @@ SLOW_CORE, SLOW_STORAGE = 1e9, 50e6
 
 def bytes_written(npb_class: str) -> int:
     """Size of all files of a run [B]."""
-    points, steps = CUBES["bt"][npb_class]
+    (points, *_), steps = CLASSES["bt"][npb_class]
     return points**3 * POINT * (steps // INTERVAL)
 
 
 def memory_of_rank(npb_class: str, ranks: int) -> int:
     """Memory that the arrays of one of `ranks` ranks take [B]."""
-    points, _ = CUBES["bt"][npb_class]
+    (points, *_), _ = CLASSES["bt"][npb_class]
     cells = math.isqrt(ranks)
     edge = points // cells + 1
     doubles = 5 * edge**3 + 5 * (edge + 4) ** 3 + 30 * (edge + 1) ** 3 + 6 * (edge + 2) ** 3
@@ -51,7 +51,7 @@ def memory_of_rank(npb_class: str, ranks: int) -> int:
 
 def seconds_at_most(npb_class: str, ranks: int) -> int:
     """Time limit of a run [s]."""
-    points, steps = CUBES["bt"][npb_class]
+    (points, *_), steps = CLASSES["bt"][npb_class]
     computing = (operations("bt", (points,) * 3, steps, npb_class) or 0.0) / (ranks * SLOW_CORE)
     # The written data is read again.
     moved = 2 * bytes_written(npb_class)
@@ -96,7 +96,7 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
     :param memory: memory of one node [B]; None if the site does not state it.
     :raises SizingError: the class does not fit.
     """
-    points, _ = CUBES["bt"][npb_class]
+    (points, *_), _ = CLASSES["bt"][npb_class]
     ranks = where.ranks
     if points // math.isqrt(ranks) < LEAST_CELL:
         most = (points // LEAST_CELL) ** 2

@@ -81,32 +81,31 @@ _BUFFERS = re.compile(
 _SETTING = re.compile(r"# (Window creation|Synchronization|Number of [^:]+): (.+)")
 _OVERALL = "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait"
 _HEADINGS = re.compile(r"(?:# (?:Size|Avg Latency\(us\))| +Overall\(us\))(?:\s|$)")
-_COLUMN = re.compile(
-    r"(?P<size>Size)|(?P<latency>(?:Avg )?Latency ?\(us\))|(?P<min>Min Latency\(us\))"
-    r"|(?P<max>Max Latency\(us\))|(?P<iterations>Iterations)|(?P<validation>Validation)"
-    r"|(?P<bandwidth>Bandwidth \(MB/s\)|MB/s)|(?P<messages_per_s>Messages/s)"
-    r"|(?P<overall>Overall\(us\))|(?P<compute>Compute\(us\))|(?P<init>Coll\. Init\(us\))"
-    r"|(?P<test>MPI_Test\(us\))|(?P<wait>MPI_Wait\(us\))|(?P<pure>Pure Comm\.\(us\))"
-    r"|(?P<pure_min>Min Comm\.\(us\))|(?P<pure_max>Max Comm\.\(us\))|(?P<overlap>Overlap\(%\))"
-    r"|(?P<transmit_size>Transmit Size)|P(?P<percentile>\d{1,2}) Tail (?P<of>Lat\(us\)|BW\(MB/s\))"
-)
 _COLUMNS = {
-    "size": SIZE,
-    "latency": Column("latency", "us"),
+    "Size": SIZE,
+    **dict.fromkeys(
+        ("Latency (us)", "Latency(us)", "Avg Latency(us)", "Avg Latency (us)"),
+        Column("latency", "us"),
+    ),
     # A rank that only sends a short message finishes in less than 5 ns.
-    "min": Column("min", "us", positive=False),
-    "max": Column("max", "us"),
-    "iterations": Column("iterations", "1", whole=True),
-    "validation": Column("validation", "", healthy="Pass"),
-    "bandwidth": Column("bandwidth", "MB/s"),
-    "messages_per_s": Column("messages_per_s", "1/s"),
-    "transmit_size": Column("transmit_size", "B", positive=False, whole=True),
-    "overall": Column("overall", "us"),
-    **{
-        name: Column(name, "us", positive=False)
-        for name in ("compute", "init", "test", "wait", "pure", "pure_min", "pure_max")
-    },
-    "overlap": Column("overlap", "%", positive=False),
+    "Min Latency(us)": Column("min", "us", positive=False),
+    "Max Latency(us)": Column("max", "us"),
+    "Iterations": Column("iterations", "1", whole=True),
+    "Validation": Column("validation", "", healthy="Pass"),
+    **dict.fromkeys(("Bandwidth (MB/s)", "MB/s"), Column("bandwidth", "MB/s")),
+    "Messages/s": Column("messages_per_s", "1/s"),
+    "Transmit Size": Column("transmit_size", "B", positive=False, whole=True),
+    "Overall(us)": Column("overall", "us"),
+    "Compute(us)": Column("compute", "us", positive=False),
+    "Coll. Init(us)": Column("init", "us", positive=False),
+    "MPI_Test(us)": Column("test", "us", positive=False),
+    "MPI_Wait(us)": Column("wait", "us", positive=False),
+    "Pure Comm.(us)": Column("pure", "us", positive=False),
+    "Min Comm.(us)": Column("pure_min", "us", positive=False),
+    "Max Comm.(us)": Column("pure_max", "us", positive=False),
+    "Overlap(%)": Column("overlap", "%", positive=False),
+    **{f"P{part} Tail Lat(us)": Column(f"p{part}", "us") for part in range(100)},
+    **{f"P{part} Tail BW(MB/s)": Column(f"p{part}", "MB/s") for part in range(100)},
 }
 _IDENTITIES = [
     Identity("min <= latency <= max"),
@@ -159,7 +158,9 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     return reader.result(text)
 
 
-class _Reader:
+class _Reader(Table):
+    """The table, with what its title and its header say."""
+
     def __init__(
         self, title: Line, test: str, version: str, problems: list[str], last_size: int | None
     ) -> None:
@@ -167,17 +168,13 @@ class _Reader:
         found = known and _program(known[1], known[3])
         if known is None or found is None:
             raise ParseError(f"unknown test {test!r}", *title)
-        self.title = title
-        self.program, self.default_last = found
+        program, self.default_last = found
         if last_size is None or self.default_last is None:
             last_size = self.default_last
-        self.version = version
-        self.problems = problems
+        super().__init__(program, [], last_size, problems, identities=_IDENTITIES)
+        self.title, self.version = title, version
         self.facts: dict[str, Any] = {"accelerator": known[2].lower() if known[2] else None}
         self.facts |= read_as(version, KNOWN_MAJORS)
-        self.columns: list[Column] = []
-        # The headings are added to this list later.
-        self.table = Table(self.program, self.columns, last_size, problems, identities=_IDENTITIES)
         self.titles = 1
         self.ended = False
 
@@ -191,16 +188,15 @@ class _Reader:
         if text == self.title[1] and twice:
             self.titles += 1
         elif text.startswith("# OSU ") or (
-            self.columns
-            and (_HEADINGS.match(text) or (self.table.rows and _DATATYPE.fullmatch(text)))
+            self.columns and (_HEADINGS.match(text) or (self.rows and _DATATYPE.fullmatch(text)))
         ):
             why = "a second table (of N singletons? of several datatypes, -T?)"
             self.problems.append(f"line {number}: {why}: {quote(text)}")
             self.ended = True
-        elif (text.startswith("#") or _HEADINGS.match(text)) and not self.table.rows:
+        elif (text.startswith("#") or _HEADINGS.match(text)) and not self.rows:
             self._header(line)
         elif self.columns:
-            self.table.take(line)
+            super().take(line)
         else:
             self.problems.append(f"line {number}: not of {self.program}: {quote(text)}")
 
@@ -217,20 +213,20 @@ class _Reader:
         elif setting := _SETTING.fullmatch(text):
             self.facts.setdefault("settings", {})[setting[1]] = setting[2]
         elif _HEADINGS.match(text):
-            self.columns += _columns(line)
+            self.columns = [*self.columns, *_columns(line)]
             if (SIZE in self.columns) != (self.default_last is not None):
                 raise ParseError(f"not the columns of {self.program}", number, text)
         elif text != _OVERALL:
             raise ParseError(f"unknown header line of {self.program}", number, text)
 
     def result(self, text: str) -> Parsed:
-        complete = self.table.close(text)
+        complete = self.close(text)
         self.problems += [
             f"line {text.count(chr(10), 0, said.start()) + 1}: memory limit (-M): {said[0]}"
             for said in _MEMORY_LIMIT.finditer(text)
         ]
         self._conclude()
-        return self.table.parsed("osu", self.version, complete, self.facts)
+        return self.parsed("osu", self.version, complete, self.facts)
 
     def _conclude(self) -> None:
         """Add the facts that no single line states."""
@@ -287,18 +283,14 @@ def _columns(line: Line) -> list[Column]:
     columns: list[Column] = []
     rest = text.lstrip("# ")
     while rest:
-        heading = _COLUMN.match(rest)
+        heading = next((known for known in _COLUMNS if rest.startswith(known)), None)
         if heading is None:
             raise ParseError(f"unknown column {rest[:40]!r}", number, text)
-        if heading["percentile"]:
-            unit = "us" if heading["of"].startswith("Lat") else "MB/s"
-            column = Column(f"p{int(heading['percentile'])}", unit)
-        else:
-            column = _COLUMNS[str(heading.lastgroup)]
+        column = _COLUMNS[heading]
         if column.name in (c.name for c in columns):
             raise ParseError(f"two columns {column.name}", number, text)
         columns.append(column)
-        rest = rest[heading.end() :].lstrip()
+        rest = rest.removeprefix(heading).lstrip()
     if any(column.name == "messages_per_s" for column in columns):
         # Beside the message rate, 0.00 MB/s is a small number: _IDENTITIES compares both.
         columns = [replace(c, positive=c.positive and c.name != "bandwidth") for c in columns]

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from assay.parse.reading import said_by
 from assay.parse.tables import Line
 
 #: host:pid:thread [GPU]; a warning has a place in the source.
@@ -57,17 +58,15 @@ def parse(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[str], list
     rest: list[Line] = []
     logged = False
     for number, line in lines:
-        starts = list(LOG.finditer(line)) if " NCCL " in line else []
-        if (version := _VERSION.match(line)) and not starts:
+        begin = LOG.search(line) if " NCCL " in line else None
+        if (version := _VERSION.match(line)) and not begin:
             path["library"] = f"{version[1].split()[0]} {version[2]}"
             continue
-        if before := line[: starts[0].start()].rstrip() if starts else line:
+        if before := line[: begin.start()].rstrip() if begin else line:
             rest.append((number, before))
-        ends = [start.start() for start in starts[1:]] + [len(line)]
-        for start, end in zip(starts, ends):
+        for start, said in said_by(line, LOG) if begin else ():
             logged = True
-            where, said = {"node": start[1], "gpu": int(start[2])}, line[start.end() : end].strip()
-            node = f"{start[1]}, GPU {start[2]}"
+            node, where = f"{start[1]}, GPU {start[2]}", {"node": start[1], "gpu": int(start[2])}
             if start[3] == "INFO":
                 _take(path, where, said)
             elif _HARMLESS.match(said):

@@ -107,7 +107,8 @@ def parse(text: str) -> OpenMpi:
     for line in text.replace("\0", "").splitlines():
         if _ABORTS.search(line):
             aborts[_PREFIX.sub("", line).partition(";")[0].strip(" *-")] = None
-        for process, said in said_by(line, _PREFIX):
+        for start, said in said_by(line, _PREFIX):
+            process = start[1], int(start[2])
             if match := _SELECTED.fullmatch(said):
                 selected[process] = match[1] or match[2]
             elif said.endswith(_SOURCES) and (match := _SETTING.fullmatch(said)):

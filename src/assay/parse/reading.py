@@ -200,15 +200,11 @@ def recogniser(*patterns: re.Pattern[str]) -> Callable[[str], bool]:
     return recognise
 
 
-def said_by(line: str, prefix: re.Pattern[str]) -> Iterator[tuple[Process, str]]:
-    """The messages in a line of a log, which is torn if it has several.
-
-    :param prefix: of a message, with a group for the host name and one for the process id.
-    """
+def said_by(line: str, prefix: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
+    """The prefixes in a line of a log, which is torn if it has several, and what follows each."""
     starts = list(prefix.finditer(line))
-    ends = [start.start() for start in starts[1:]] + [len(line)]
-    for start, end in zip(starts, ends):
-        yield (start[1], int(start[2])), line[start.end() : end].strip()
+    for start, end in zip(starts, [*(start.start() for start in starts[1:]), len(line)]):
+        yield start, line[start.end() : end].strip()
 
 
 def read_as(version: str, known: Sequence[str]) -> dict[str, str]:

@@ -129,15 +129,13 @@ class UcxLog:
         A rank of an MPI job opens an endpoint to itself before any other. UCX 1.15 and later name
         it ``self``; in older versions its lane shows this.
         """
-        lanes = {(c.process, c.name): set(c.lanes) for c in self.configs}
-        for table in self.tables:
-            seen = lanes.setdefault((table.process, table.config), set())
-            seen.update(lane for row in table.rows for lane in row.lanes)
+        lanes = [(c.process, c.name, c.lanes) for c in self.configs]
+        lanes += [(t.process, t.config, tuple(row.lanes)) for t in self.tables for row in t.rows]
         return frozenset(
-            key
-            for key, names in lanes.items()
-            if re.search(r"\bself cfg#|^Protocol selection", key[1])
-            or "self" in map(transport_of, names)
+            (process, name)
+            for process, name, its in lanes
+            if re.search(r"\bself cfg#|^Protocol selection", name)
+            or "self" in map(transport_of, its)
         )
 
 
@@ -329,7 +327,8 @@ class _Reader:
     def line(self, line: str) -> None:
         start = _PREFIX.search(line)
         self._before_the_log(line[: start.start()] if start else line)
-        for process, said in reading.said_by(line, _PREFIX):
+        for sender, said in reading.said_by(line, _PREFIX):
+            process = sender[1], int(sender[2])
             self.processes.add(process)
             if said.startswith("|"):
                 self._cells(process, said)

@@ -16,7 +16,6 @@ anywhere in the text.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
 from assay.parse.reading import first, recogniser, split, without_warnings
@@ -97,28 +96,33 @@ def parse(text: str) -> Parsed:
             if _ROUNDED.fullmatch(line):
                 why = "this form rounds sizes and counts: run fi_rma_bw with -m"
                 raise ParseError(why, n, line)
-        raise ParseError("no command line of fi_rma_bw" + _first_words(lines))
+        # The first line that is not a log often gives the reason of a failure.
+        said = next((line for _, line in lines if line and not _LOG.fullmatch(line)), "")
+        words = f"; it said {quote(said)}" if said else ""
+        raise ParseError(f"no command line of fi_rma_bw{words}")
     problems = [f"line {n}: a second run" for n, _ in called[1:]]
-    options = called[0][1]
+    options = dict(re.findall(r" -(\w)\b(?: ([^\s-]\S*))?", called[0][1]))
     rows: list[Row] = []
     loose: list[Line] = []
     for n, line in lines:
         if printed := _ROW.fullmatch(line):
-            said = n, " ".join(printed.groups())
-            rows += cells(said, _COLUMNS, problems, identities=_IDENTITIES)
+            row = n, " ".join(printed.groups())
+            rows += cells(row, _COLUMNS, problems, identities=_IDENTITIES)
         elif line not in ("", "---") and not _LOG.fullmatch(line) and not _CALL.fullmatch(line):
             loose.append((n, line))
     problems += [f"line {n}: not a row of {PROGRAM}: {quote(line)}" for n, line in loose]
-    plan = _plan(options)
-    sizes = [row["size"] for row in rows]
+    sizes, plan = [row["size"] for row in rows], list(DEFAULT_SIZES)
+    if asked := options.get("S"):
+        plan = [int(asked)] if re.fullmatch(r"[0-9]{1,12}", asked) else []
     if not plan:
         problems.append("the sizes that -S asks for are not known")
     elif sizes != plan:
         problems.append(f"{len(sizes)} of {len(plan)} sizes were measured")
     version = first((line for _, line in lines), _VERSION)
+    facts = {"operation": options.get("o") or "write", "provider": options.get("p") or None}
     return Parsed(
         "fabtests", PROGRAM, version, bool(plan) and sizes == plan, tuple(rows), units(_COLUMNS),
-        capped(problems, loose), _facts(options),
+        capped(problems, loose), {**facts, "checked": "v" in options},
     )  # fmt: skip
 
 
@@ -155,26 +159,3 @@ def _pingpong(lines: list[Line], heads: list[int], end: int) -> Parsed:
         "fabtests", "fi_pingpong", version, whole and last != end, tuple(rows),
         units(_PING_COLUMNS), capped(problems, loose),
     )  # fmt: skip
-
-
-def _first_words(lines: list[Line]) -> str:
-    """The first line that is not a log, which often gives the reason of a failure."""
-    said = next((text for _, text in lines if text and not _LOG.fullmatch(text)), "")
-    return f"; it said {quote(said)}" if said else ""
-
-
-def _plan(options: str) -> list[int]:
-    """The sizes that the options ask for [B]; empty if they are not known."""
-    asked = re.search(r" -S (\S+)", options)
-    if asked is None:
-        return list(DEFAULT_SIZES)
-    return [int(asked[1])] if re.fullmatch(r"[0-9]{1,12}", asked[1]) else []
-
-
-def _facts(options: str) -> dict[str, Any]:
-    operation, provider = (re.search(rf" -{letter} (\S+)", options) for letter in "op")
-    return {
-        "operation": operation[1] if operation else "write",
-        "provider": provider[1] if provider else None,
-        "checked": bool(re.search(r" -v(?: |$)", options)),
-    }

@@ -31,13 +31,12 @@ from assay.parse.tables import Identity, capped, contradictions
 
 KNOWN = ("3.0", "3.1", "3.2", "3.3", "3.4", "4.0", "4.1")
 MIB = 2**20
-#: A line by which IOR or mdtest reports that something is wrong.
-FAILURE = re.compile(
+_REPORT = re.compile(
     r"(?:ior )?(?:WARNING|ERROR): .*|.*\bAssertion `.*' failed\.|\[\d{1,9}\] FAILED comparison .*"
     r"|[\d/: ]*Process \d{1,9}\S* FAILED in .*|[Ee]rror (?:could not|invalid argument).*"
 )
-#: A warning that says nothing against the numbers.
-HARMLESS = re.compile(
+#: A report that says nothing against the numbers.
+_HARMLESS = re.compile(
     r"(?:ior )?WARNING: (?:the StoneWallingStatusFile only preserves the last experiment, .*"
     r"|[Mm]aybe caused by deadlineForStonewalling.*|.*  ?Using value of -?\d+\.|Read bytes is 0, .*"
     r"|Backend (?:returned error during|doesn't implement) statfs.*|The file .* exists already .*"
@@ -84,6 +83,11 @@ _LIMITED = re.compile(r"stonewalling pairs accessed .* time: ([\d.]{1,20})s")
 _IO500 = re.compile(r"\./ior .*-k -e -o ")
 
 recognise = recogniser(_TITLE)
+
+
+def is_wrong(line: str) -> bool:
+    """Whether IOR or mdtest reports by a line that something is wrong."""
+    return bool(_REPORT.fullmatch(line) or CRASH.search(line)) and not _HARMLESS.fullmatch(line)
 
 
 def parse(text: str) -> Parsed:
@@ -189,10 +193,10 @@ class _Log:
             self._before[said[1]] = said[2]
         elif said := _LIMITED.match(line):
             self._before["limited_after"] = said[1]
-        elif not (FAILURE.fullmatch(line) or CRASH.search(line)):
-            return False
-        elif not HARMLESS.fullmatch(line):
+        elif is_wrong(line):
             self.problems.append(f"line {number}: {line[:200]}")
+        else:
+            return bool(_HARMLESS.fullmatch(line))
         return True
 
     def _begin(self, number: int, operation: str, of_summary: bool) -> None:

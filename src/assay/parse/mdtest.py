@@ -11,17 +11,8 @@ import re
 from collections.abc import Sequence
 
 from assay.parse import Parsed, ParseError, Row
-from assay.parse.ior import FAILURE, HARMLESS, KNOWN
-from assay.parse.reading import (
-    CRASH,
-    first,
-    only,
-    read_as,
-    real,
-    recogniser,
-    split,
-    without_warnings,
-)
+from assay.parse.ior import KNOWN, is_wrong
+from assay.parse.reading import first, only, read_as, real, recogniser, split, without_warnings
 from assay.parse.tables import Identity, capped, contradictions
 
 #: Words of the tables that are always there -> operation of a row. Those on trees are not read.
@@ -76,7 +67,7 @@ def parse(text: str) -> Parsed:
     problems = [
         f"line {at}: {line[:200]}"
         for at, line in without_warnings(lines, framed=True)
-        if (FAILURE.fullmatch(line) or CRASH.search(line)) and not HARMLESS.fullmatch(line)
+        if is_wrong(line)
     ]
     iterations, by_rank, tables = _tables(lines, problems)
     asked = ["rate", "time"] if _has(command, "P") else ["time" if _has(command, "Z") else "rate"]

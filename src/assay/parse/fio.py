@@ -13,16 +13,8 @@ from typing import Annotated
 import msgspec
 from msgspec import field
 
-from assay.parse.reading import (
-    CRASH,
-    Parsed,
-    ParseError,
-    Row,
-    only,
-    recogniser,
-    split,
-    without_warnings,
-)
+from assay.parse import Parsed, ParseError, Row
+from assay.parse.reading import CRASH, only, recogniser, split, without_warnings
 from assay.parse.tables import Identity, capped, contradictions
 
 KNOWN = "3."

@@ -9,23 +9,14 @@ import math
 import re
 from collections.abc import Iterable
 
-from assay.parse.reading import (
-    Parsed,
-    ParseError,
-    Row,
-    only,
-    read_as,
-    real,
-    recogniser,
-    split,
-    without_warnings,
-)
+from assay.parse import Parsed, ParseError, Row
+from assay.parse.reading import first, only, read_as, real, recogniser, split, without_warnings
 from assay.parse.tables import Identity, Line, capped, contradictions
 
 KNOWN = ("2.4", "3.0", "3.1")
 
 _BEGIN = re.compile(r"HPCG-Benchmark(?:[ -]version: ?(?P<version>\d\S{0,19}))?")
-_VERSION = re.compile(r"(?:version[=:] *)?(\d\.\d\S{0,19})")
+_VERSION = re.compile(r"(?:version[=:] *)?(\d\.\d\S{0,19})$")
 _KEY = re.compile(r"(?P<indent> *)(?P<key>[^=:]{1,120}(?:::[^=]{1,300})?)(?:=|: ?)(?P<value>.*)")
 _SYMMETRY = "Departure from Symmetry |x'Ay-y'Ax|/(2*||x||*||A||*||y||)/epsilon"
 #: The tests by which HPCG calls a run valid.
@@ -67,9 +58,7 @@ def parse(text: str) -> Parsed:
     """
     lines = list(without_warnings(split(text)))
     at, begin = only([line for _, line in lines], _BEGIN, "a report of HPCG")
-    version = begin["version"] or next(
-        (said[1] for _, line in lines[at : at + 2] if (said := _VERSION.fullmatch(line))), ""
-    )
+    version = begin["version"] or first([line for _, line in lines[at : at + 2]], _VERSION)
     if not version:
         raise ParseError("no version of HPCG", at)
     values = _flat(lines[at:])

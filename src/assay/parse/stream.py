@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import re
 
-from assay.parse.reading import (
-    Parsed,
-    Row,
-    first,
-    only,
-    read_as,
-    recogniser,
-    split,
-    without_warnings,
-)
+from assay.parse import Parsed, Row
+from assay.parse.reading import first, only, read_as, recogniser, split, without_warnings
 from assay.parse.tables import Column, Identity, capped, cells, units
 
 KNOWN = ("5.6", "5.8", "5.9", "1.7", "1.8", "5.10")
@@ -70,9 +62,13 @@ def parse(text: str) -> Parsed:
     for number, line in lines:
         name, _, rest = line.strip().partition(":")
         if begun and name in _ARRAYS and not valid:
-            identities = [_ORDER, *_moved(facts, name)]
-            for row in cells((number, rest), _COLUMNS, problems, identities=identities):
-                rows.append({"function": name, **row})
+            identities = [_ORDER]
+            if "array" in facts:  # the rate is that of the shortest time
+                moved = _ARRAYS[name] * facts.get("element", 8) * facts["array"]
+                words = f"{moved} B in {{min_time}} s are not {{rate}} MB/s"
+                identities.append(Identity(f"rate * min_time * 1e6 = {moved}", words))
+            found = cells((number, rest), _COLUMNS, problems, identities=identities)
+            rows += [{"function": name, **row} for row in found]
         begun = begun or bool(_TITLE.fullmatch(line))
         ended = valid and line == _RULE and number <= text.count("\n")
         valid = valid or bool(_VALID.fullmatch(line))
@@ -92,15 +88,3 @@ def parse(text: str) -> Parsed:
         "stream", "stream", version[1], ended and not lacks, tuple(rows), units(_COLUMNS),
         capped(problems), facts | read_as(version[1], KNOWN),
     )  # fmt: skip
-
-
-def _moved(facts: dict[str, int], function: str) -> list[Identity]:
-    """The rate is that of the shortest time, for the bytes of the arrays of a function."""
-    if "array" not in facts:
-        return []
-    moved = _ARRAYS[function] * facts.get("element", 8) * facts["array"]
-    return [
-        Identity(
-            f"rate * min_time * 1e6 = {moved}", f"{moved} B in {{min_time}} s are not {{rate}} MB/s"
-        )
-    ]

@@ -12,17 +12,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from assay.parse.reading import (
-    CRASH,
-    Parsed,
-    ParseError,
-    Row,
-    Value,
-    integer,
-    real,
-    split,
-    without_warnings,
-)
+from assay.parse import Parsed, ParseError, Row, Value
+from assay.parse.reading import CRASH, integer, real, split, without_warnings
 
 # Format of src/ucs/debug/log.c in UCX 1.13 to 1.22: "[time] [host:pid:thread] file.c:12 UCX INFO
 # text". The rows of the protocol tables (UCX_PROTO_INFO=y) have no file and no level, and may be
@@ -229,6 +220,9 @@ def cells(
 class Table:
     """Rows of a table sorted by message size; each size is twice the previous one, 1 follows 0.
 
+    :ivar last_size: the largest size that the run should print; None if the table has no sizes and
+        only one row.
+    :ivar first_size: the smallest one; None if it may be any.
     :ivar rows: the rows that could be read.
     :ivar problems: errors in the other rows, and in the lines between and after the rows.
     :ivar rounded: the problems that may be small numbers printed as zero.
@@ -243,12 +237,6 @@ class Table:
         first_size: int | None = None,
         identities: Iterable[Identity] = (),
     ) -> None:
-        """Set up an empty table.
-
-        :param last_size: the largest size that the run should print; None if the table has no
-            sizes and only one row.
-        :param first_size: the smallest one; None if it may be any.
-        """
         self.program = program
         self.columns = columns
         self.last_size, self.first_size = last_size, first_size
@@ -304,7 +292,6 @@ class Table:
     def parsed(
         self, family: str, version: str | None, complete: bool, facts: Mapping[str, Any]
     ) -> Parsed:
-        """The result, with the problems so far."""
         return Parsed(
             family, self.program, version, complete, tuple(self.rows), units(self.columns),
             capped(self.problems), facts, tuple(self.rounded),

@@ -7,6 +7,7 @@ end. A meeting that was cut short has no last line; the lines that it wrote stil
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,11 +49,10 @@ class CoordinatorLog:
         problems: list[str] = [
             Against(f"{name} did not come", [name], How.FAILED) for name in self.absent
         ]
-        hosts = list(self.hosts.values())
         problems += [
-            f"{hosts.count(host)} processes came from {host}; each node was to send one"
-            for host in dict.fromkeys(hosts)
-            if hosts.count(host) > 1
+            f"{count} processes came from {host}; each node was to send one"
+            for host, count in Counter(self.hosts.values()).items()
+            if count > 1
         ]
         problems += [
             Against(f"{host} left before the end: {why}", [host], How.FAILED)

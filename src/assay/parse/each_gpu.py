@@ -10,7 +10,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.parse import nvidia_smi
@@ -33,6 +33,9 @@ SHARE, ROUNDED = 0.01, 2e-5
 
 #: More GPUs than any node has.
 MOST = 64
+
+#: How each line of the program begins.
+_OURS = '{"'
 
 _OF_GPU = ("name", "uuid", "bus", "driver", "near")
 
@@ -57,7 +60,9 @@ def parse(text: str) -> Parsed:
     :raises ParseError: no first line, an unknown version, or a line that is not understood.
     """
     it, problems = _Output(), stray(text)
-    for number, line in _lines(text, ours=True):
+    for number, line in without_warnings(split(text)):
+        if not line.startswith(_OURS):
+            continue
         try:
             it.add(number, json.loads(line))
         except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
@@ -66,7 +71,7 @@ def parse(text: str) -> Parsed:
         raise ParseError("no first line of each_gpu")
     gpus, rows = it.gpus, it.rows()
     wrong = _wrong(rows, gpus)
-    problems += [*it.doubts(), *(f"{who}: {what}" for who, what in wrong.items())]
+    problems += [*it.doubts, *(f"{who}: {what}" for who, what in wrong.items())]
     whole = len(gpus) == it.head["gpus"] and len(rows) == len(gpus) * (len(gpus) + 1)
     facts = {name: it.head[name] for name in ("size", "repeats", "cuda")}
     facts["gpus"] = [gpus[each] for each in sorted(gpus)]
@@ -84,28 +89,24 @@ def stray(text: str) -> list[str]:
     """The lines that the program did not write, as problems: of its failure, or of a library."""
     return [
         f"line {number}: {line.strip()[:300]}"
-        for number, line in _lines(text, ours=False)
-        if line.strip()
+        for number, line in without_warnings(split(text))
+        if line.strip() and not line.startswith(_OURS)
     ]
-
-
-def _lines(text: str, ours: bool) -> Iterator[tuple[int, str]]:
-    for number, line in without_warnings(split(text), 0):
-        if line.startswith('{"') is ours:
-            yield number, line
 
 
 class _Output:
     """What the lines say so far.
 
-    :ivar copies: kind and ends of a copy -> number of its line, and what the line says.
+    :ivar copies: kind and ends of a copy -> what its line says.
+    :ivar doubts: what single lines say against themselves.
     :ivar during: the ends of the way that was begun and has no copy yet; empty if there is none.
     """
 
     def __init__(self) -> None:
         self.head: dict[str, Any] = {}
         self.gpus: dict[int, dict[str, str]] = {}
-        self.copies: dict[tuple[str, Any, Any], tuple[int, Mapping[str, Any]]] = {}
+        self.copies: dict[tuple[str, Any, Any], Mapping[str, Any]] = {}
+        self.doubts: list[str] = []
         self.reading = nvidia_smi.Reading()
         self.during: tuple[Any, ...] = ()
         self.ended = False
@@ -130,8 +131,15 @@ class _Output:
             way = _way(said, self.gpus)
             if way in self.copies:
                 raise ValueError("this copy is there twice")
-            self.copies[way] = number, _timed(said, self.head)
+            self.copies[way] = entry = _timed(said, self.head)
             self.during = ()
+            for gpu, host in zip(entry["gpu_seconds"], entry["host_seconds"]):
+                if gpu > host * (1 + SHARE) + ROUNDED:
+                    self.doubts.append(
+                        f"line {number}: {self.named(*way[1:])}: the clock of the GPU says "
+                        f"{gpu:g} s, that of the host {host:g} s: no copy takes longer than the "
+                        "wait for it"
+                    )
         else:
             self.ended = _typed(said["end"], bool)
 
@@ -146,7 +154,7 @@ class _Output:
     def rows(self) -> tuple[Row, ...]:
         known = {gpu.uuid: gpu for gpu in self.reading.gpus}
         found = []
-        for (kind, source, target), (_, entry) in self.copies.items():
+        for (kind, source, target), entry in self.copies.items():
             ends = [self.gpus[end] for end in (source, target) if end is not None]
             between = kind == BETWEEN
             a, b = known.get(ends[0]["uuid"]), known.get(ends[-1]["uuid"])
@@ -163,19 +171,6 @@ class _Output:
     def named(self, *ends: int | None) -> str:
         """Both ends of a way in a message."""
         return " -> ".join(HOST if end is None else label(end, self.gpus[end]) for end in ends)
-
-    def doubts(self) -> list[str]:
-        """What single lines say against themselves."""
-        found = []
-        for (_, source, target), (number, entry) in self.copies.items():
-            for gpu, host in zip(entry["gpu_seconds"], entry["host_seconds"]):
-                if gpu > host * (1 + SHARE) + ROUNDED:
-                    found.append(
-                        f"line {number}: {self.named(source, target)}: the clock of the GPU says "
-                        f"{gpu:g} s, that of the host {host:g} s: no copy takes longer than the "
-                        "wait for it"
-                    )
-        return found
 
 
 def label(number: int | str, gpu: Mapping[str, str]) -> str:

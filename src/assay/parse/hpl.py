@@ -63,9 +63,8 @@ _RESIDUAL = re.compile(
 )
 _FINISHED = re.compile(r"Finished +(\d{1,9}) tests with the following results:$")
 _TALLY = re.compile(
-    r" +(\d{1,9}) tests (?:completed and (passed|failed) residual checks,"
-    r"|completed (without) checking,"
-    r"|(skipped) because of illegal input values\.)$"
+    r" +(\d{1,9}) tests (?:completed (?:and )?)?(passed|failed|without|skipped) "
+    r"(?:residual checks,|checking,|because of illegal input values\.)$"
 )
 _END = "End of Tests."
 _RULE = "=" * 80
@@ -109,6 +108,8 @@ def parse(text: str) -> Parsed:
         problems.append(f"the header asks for {wanted} problems, the summary counts others")
     if threshold is not None and not threshold <= THRESHOLD:
         problems.append(f"residual threshold is {threshold}, HPL's own is {THRESHOLD}")
+    warned = filter(None, map(_GPU_WARNING.match, lines))  # of clocks, temperatures and links
+    gpu_warnings = [*dict.fromkeys(re.sub(r"\s+", " ", said[1]) for said in warned)]
     checked = {"passed", "failed"} <= set(tally) and residuals == len(rows)
     return Parsed(
         family="hpl",
@@ -130,37 +131,28 @@ def parse(text: str) -> Parsed:
             "threshold": threshold,
             "tests": tally,
             "parameters": {name: " ".join(words) for name, words in parameters.items()},
-            **({"gpu_warnings": _gpu_warnings(lines)} if nvidia else {}),
+            **({"gpu_warnings": gpu_warnings} if nvidia else {}),
         },
     )
 
 
-def _gpu_warnings(lines: Sequence[str]) -> list[str]:
-    """The warnings about clocks, temperatures and links of GPUs, without repetitions."""
-    found = (re.sub(r"\s+", " ", m[1]) for line in lines if (m := _GPU_WARNING.match(line)))
-    return list(dict.fromkeys(found))
-
-
 def _version(lines: Sequence[str]) -> str:
-    try:
-        number, _ = only(lines, _RELATIVE, "banner of HPL")
-    except ParseError as problem:
-        # HPL writes its error message first, and then never prints the banner.
-        if problem.line == 0 and (errors := _errors(lines)):
-            raise ParseError("; ".join(errors)) from None
-        raise
-    line = lines[number - 1]
-    match = _BANNER.match(line)
+    errors = _errors(lines)
+    # HPL writes its error message first, and then never prints the banner.
+    if errors and not any(map(_RELATIVE.match, lines)):
+        raise ParseError("; ".join(errors))
+    number, banner = only(lines, _RELATIVE, "banner of HPL")
+    match = _BANNER.match(banner.string)
     if not match or match[1] not in VERSIONS:
-        raise ParseError(f"only HPLinpack {', '.join(VERSIONS)} is known", number, line)
+        raise ParseError(f"only HPLinpack {', '.join(VERSIONS)} is known", number, banner.string)
     return match[1]
 
 
 def _errors(lines: Sequence[str]) -> list[str]:
     errors = []
-    for number, line in enumerate(lines, 1):
+    for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""]), 1):
         if _ERROR.match(line):
-            message = _MESSAGE.match(lines[number]) if number < len(lines) else None
+            message = _MESSAGE.match(following)
             said = message[1] if message else line.removeprefix("HPL ERROR: ")
             errors.append(f"line {number}: HPL ERROR: {said}")
     return errors
@@ -259,8 +251,7 @@ def _tally(lines: Sequence[str], problems: list[str]) -> dict[str, int]:
         if match := _FINISHED.match(line):
             tally["finished"] = int(match[1])
         elif match := _TALLY.match(line):
-            outcome = match[2] or match[3] or match[4]
-            tally[outcome] = int(match[1])
-            if tally[outcome] and outcome != "passed":
+            tally[match[2]] = int(match[1])
+            if tally[match[2]] and match[2] != "passed":
                 problems.append(f"line {number}: {line.strip().rstrip('.,')}")
     return tally

@@ -148,7 +148,6 @@ def _facts(settings: Sequence[Line]) -> dict[str, Any]:
             name, _, value = setting.partition(":")
             if fact := _SETTINGS.get(name.strip()):
                 value = value.strip()
-                number = re.match(r"\d{1,9}", value, re.ASCII)
-                whole = fact in ("mtu", "gid_index") and number is not None
-                found[fact] = int(number[0]) if whole and number else value
+                number = fact in ("mtu", "gid_index") and re.match(r"\d{1,9}", value, re.ASCII)
+                found[fact] = int(number[0]) if number else value
     return found

@@ -126,21 +126,17 @@ class _Result:
                 self.problems.append(f"line {number}: a second table: {quote(text)}")
             self.kind = groups[1]
         elif text.startswith("|") and self.kind and not self.columns:
-            self._headings(line)
+            names = _NAMES.fullmatch(text)
+            if names is None:
+                raise ParseError("unknown headings of ucx_perftest", *line)
+            self.named = names[1] == "Stage"
+            self.columns = _columns(self.kind, f"p{float(names[2]):g}" if names[2] else "typical")
         elif self.columns and not self.rows:
             self._row(line)
         elif text.startswith("Final:"):
             self.problems.append(f"line {number}: a second result: {quote(text)}")
         else:
             self.loose.append(line)
-
-    def _headings(self, line: Line) -> None:
-        names = _NAMES.fullmatch(line[1])
-        if names is None:
-            raise ParseError("unknown headings of ucx_perftest", *line)
-        self.named = names[1] == "Stage"
-        rank = f"p{float(names[2]):g}" if names[2] else "typical"
-        self.columns = _columns(self.kind, rank)
 
     def _row(self, line: Line) -> None:
         number, text = line

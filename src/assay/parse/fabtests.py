@@ -101,7 +101,7 @@ def parse(text: str) -> Parsed:
         words = f"; it said {quote(said)}" if said else ""
         raise ParseError(f"no command line of fi_rma_bw{words}")
     problems = [f"line {n}: a second run" for n, _ in called[1:]]
-    options = dict(re.findall(r" -(\w)\b(?: ([^\s-]\S*))?", called[0][1]))
+    options = dict(re.findall(r" -([opS]) (\S+)", called[0][1]))
     rows: list[Row] = []
     loose: list[Line] = []
     for n, line in lines:
@@ -119,10 +119,14 @@ def parse(text: str) -> Parsed:
     elif sizes != plan:
         problems.append(f"{len(sizes)} of {len(plan)} sizes were measured")
     version = first((line for _, line in lines), _VERSION)
-    facts = {"operation": options.get("o") or "write", "provider": options.get("p") or None}
+    facts = {
+        "operation": options.get("o", "write"),
+        "provider": options.get("p"),
+        "checked": " -v " in f"{called[0][1]} ",
+    }
     return Parsed(
         "fabtests", PROGRAM, version, bool(plan) and sizes == plan, tuple(rows), units(_COLUMNS),
-        capped(problems, loose), {**facts, "checked": "v" in options},
+        capped(problems, loose), facts,
     )  # fmt: skip
 
 

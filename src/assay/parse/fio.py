@@ -96,10 +96,10 @@ def parse(text: str) -> Parsed:
         missing or has another type.
     """
     lines = list(without_warnings(split(text)))
-    at, version = only([line for _, line in lines], _VERSION, "version of fio")
+    plain = [line for _, line in lines]
+    at, version = only(plain, _VERSION, "version of fio")
     if not version[1].startswith(KNOWN):
         raise ParseError(f"unknown version {version[1]}; known is {KNOWN}x", *lines[at - 1])
-    plain = [line for _, line in lines]
     begin = max((n for n, line in enumerate(plain[:at]) if line == "{"), default=at - 1)
     end = next((n for n, line in enumerate(plain) if n >= at and line == "}"), len(plain))
     problems = [

@@ -59,8 +59,8 @@ def parse(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[str], list
     logged = False
     for number, line in lines:
         begin = LOG.search(line) if " NCCL " in line else None
-        if (version := _VERSION.match(line)) and not begin:
-            path["library"] = f"{version[1].split()[0]} {version[2]}"
+        if not begin and _VERSION.match(line):
+            _take(path, {}, line)
             continue
         if before := line[: begin.start()].rstrip() if begin else line:
             rest.append((number, before))

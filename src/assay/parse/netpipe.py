@@ -16,12 +16,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.parse import Parsed, Row
-from assay.parse.reading import recogniser
+from assay.parse.reading import MIB_PER_S, recogniser
 from assay.parse.tables import Column, Identity, Line, begun, body, capped, cells, quote, units
 
 PROGRAM = "NPmpi"
-
-MBPS = (1 << 20) / 8 / 1e6
 
 _START = re.compile("Now starting the main loop")
 _HOST = re.compile(r"(\d{1,9}): (\S+)", re.ASCII)
@@ -44,7 +42,7 @@ _COLUMNS = (
     Column("size", "B", whole=True),
     Column("repeats", "1", whole=True),
     # The bandwidth of one byte in 12 ms is printed as 0.00.
-    Column("bandwidth", "MB/s", positive=False, factor=MBPS),
+    Column("bandwidth", "MB/s", positive=False, factor=MIB_PER_S / 8),
     Column("latency", "us"),
 )
 
@@ -95,7 +93,7 @@ def _rows(
     :param ways: number of directions whose bytes the rate counts.
     """
     rows: list[Row] = []
-    identities = [Identity(f"bandwidth * {MBPS} * latency = {ways} * size")]
+    identities = [Identity(f"bandwidth * {MIB_PER_S / 8} * latency = {ways} * size")]
     last_row, due = 0, 0
     loose: list[Line] = []
     for number, line in lines:

@@ -17,10 +17,10 @@ import fcntl
 import glob
 import hashlib
 import json
+import multiprocessing
 import os
 import platform
 import re
-import select
 import shutil
 import signal
 import socket
@@ -28,7 +28,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
+from pathlib import PurePath
 from subprocess import DEVNULL, PIPE, STDOUT
 
 #: Variables that affect the measurements. Others may hold secrets and are not read.
@@ -129,42 +129,32 @@ def bounded(command: list, seconds: float = 0) -> tuple:
 
 
 def within(function: object) -> object:
-    """Call a function in a process that may hang in the kernel; returns its value, sent as JSON.
+    """Call a function in a process that may hang in the kernel; returns its value.
 
     Raises TimeoutError if the function takes longer than :data:`LIMIT`, and OSError if the function
     raised it.
     """
-    source, sink = os.pipe()
-    pid = os.fork()
+    source, sink = multiprocessing.Pipe(duplex=False)
+    pid = os.fork()  # a Process of multiprocessing would be waited for at the end
     if pid == 0:
         try:
             try:
-                answer = {"value": function()}
+                sink.send((function(), None))
             except OSError as error:
-                answer = {"errno": error.errno, "strerror": error.strerror}
-            with os.fdopen(sink, "w") as file:
-                json.dump(answer, file)
+                sink.send((None, (error.errno, error.strerror)))
         finally:
             os._exit(0)
-    os.close(sink)
-    said = b""
-    end = time.monotonic() + LIMIT
-    with os.fdopen(source, "rb", buffering=0) as file:
-        while True:
-            ready = select.select([file], [], [], max(end - time.monotonic(), 0))[0]
-            part = file.read(65536) if ready else b""
-            if not part:
-                break
-            said += part
-    if not ready:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, os.WNOHANG)
-        raise TimeoutError("did not answer within {:g} s".format(LIMIT))
+    sink.close()
+    with source:
+        if not source.poll(LIMIT):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, os.WNOHANG)
+            raise TimeoutError("did not answer within {:g} s".format(LIMIT))
+        value, failure = source.recv()
     os.waitpid(pid, 0)
-    answer = json.loads(said.decode())
-    if "errno" in answer:
-        raise OSError(answer["errno"], answer["strerror"])
-    return answer["value"]
+    if failure:
+        raise OSError(*failure)
+    return value
 
 
 def output(command, lines=40):
@@ -185,15 +175,13 @@ def first(pattern, text):
 def cpu():
     """Model, counts and clock of the processors."""
     info = read("/proc/cpuinfo")
-    governors = {
-        read(p) for p in glob.glob("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
-    }
+    governors = map(read, glob.glob("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"))
     return {
         "model": first(r"^model name\s*:\s*(.*)", info) or platform.machine(),
         "usable": len(os.sched_getaffinity(0)),
         "online": os.cpu_count(),
         "microcode": first(r"^microcode\s*:\s*(.*)", info),
-        "governors": sorted(g for g in governors if g),
+        "governors": sorted({*filter(None, governors)}),
         "load_1min": os.getloadavg()[0],
         "smt": read("/sys/devices/system/cpu/smt/active"),
     }
@@ -222,13 +210,10 @@ def memory_limits(groups, top="/sys/fs/cgroup"):
             base, file = os.path.join(top, "memory"), "memory.limit_in_bytes"
         else:
             continue
-        while True:
-            limit = read(os.path.join(base, path.lstrip("/"), file))
-            if limit and limit.isdigit():
+        for group in (PurePath(path), *PurePath(path).parents):
+            limit = read("{}{}/{}".format(base, group, file)) or ""
+            if limit.isdigit():
                 yield int(limit)
-            if path in ("/", ""):
-                break
-            path = os.path.dirname(path)
 
 
 def packages():
@@ -268,25 +253,17 @@ def mount_of(path, listing):
     above its root, so there may be no line for the path.
     """
     best = None
-    for line in listing.splitlines():
-        # 36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/sda1 rw,errors=continue
-        before, _, behind = line.partition(" - ")
-        if len(before.split(" ")) < 6 or len(behind.split(" ")) < 3:
-            continue
-        mount = unescaped(before.split(" ")[4])
+    # 36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/sda1 rw,errors=continue
+    line = r"^\S+ \S+ \S+ \S+ (\S+) (\S+)(?: .*?)? - (\S+) (\S*) (\S+)"
+    for place, of_mount, kind, source, of_all in re.findall(line, listing, re.MULTILINE):
+        mount = unescaped(place)
         inside = path == mount or path.startswith(mount.rstrip("/") + "/")
         if inside and (best is None or len(mount) >= len(best["mount"])):
-            kind, source, of_all = behind.split(" ")[:3]
-            of_mount = before.split(" ")[5].split(",")
-            options = list(dict.fromkeys(of_mount + of_all.split(",")))
+            options = list(dict.fromkeys((of_mount + "," + of_all).split(",")))
             if "ro" in options and "rw" in options:
                 options.remove("rw")  # one "ro" forbids writing
-            best = {
-                "mount": mount,
-                "type": kind,
-                "options": ",".join(options),
-                "source": unescaped(source),
-            }
+            best = {"mount": mount, "type": kind, "source": unescaped(source)}
+            best["options"] = ",".join(options)
     return best
 
 
@@ -313,8 +290,7 @@ def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
     try:
         found = within(lambda: _file_system(directory, mountinfo))
     except TimeoutError as error:
-        said = "{}: the file system {}".format(directory, error)
-        hung[directory] = said
+        hung[directory] = "{}: the file system {}".format(directory, error)
         nothing = dict.fromkeys(("mount", "type", "options"))
         return dict(nothing, directory=directory, error=str(error))
     if found["type"] == "lustre" and "error" not in found:
@@ -463,11 +439,8 @@ SIOCGIFADDR = 0x8915
 def topology(root="/sys/devices/system"):
     """Numbers of processors, cores, sockets and NUMA nodes; null where the kernel is silent."""
     cpus = glob.glob(root + "/cpu/cpu[0-9]*/topology")
-    sockets, cores = set(), set()
-    for path in cpus:
-        socket_of = read(path + "/physical_package_id")
-        sockets.add(socket_of)
-        cores.add((socket_of, read(path + "/core_id")))
+    cores = {(read(path + "/physical_package_id"), read(path + "/core_id")) for path in cpus}
+    sockets = {socket_of for socket_of, _ in cores}
     known = bool(cpus) and None not in sockets
     return {
         "cpus": len(cpus) or None,
@@ -510,13 +483,11 @@ def address(interface):
 
 def user_mounts(listing):
     """Mounted file systems that hold files of users, from a text of /proc/self/mounts."""
-    found = []
-    for line in listing.splitlines():
-        path, kind, options = line.split(" ")[1:4]
-        if kind in FILE_SYSTEMS and not re.match(r"/(proc|sys|run|boot|snap)(/|$)", path):
-            mount = {"mount": unescaped(path), "type": kind}
-            found.append(dict(mount, read_only="ro" in options.split(",")))
-    return found
+    return [
+        {"mount": unescaped(path), "type": kind, "read_only": "ro" in options.split(",")}
+        for path, kind, options in (line.split(" ")[1:4] for line in listing.splitlines())
+        if kind in FILE_SYSTEMS and not re.match(r"/(proc|sys|run|boot|snap)(/|$)", path)
+    ]
 
 
 def writable(directory):

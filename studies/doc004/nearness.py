@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay import metrics
+from assay.node.provenance import numbers
 from assay.prove.launch import short_name
-from assay.prove.steering import Process, Steering, numbers
+from assay.prove.steering import Process, Steering
 
 #: Files that the script leaves in the directory of the job.
 FILES = "near.*.*"

@@ -35,10 +35,11 @@ import contextlib
 import ctypes
 import json
 import os
-import subprocess
 import sys
 import time
 from uuid import UUID
+
+import provenance
 
 FORM = 1
 
@@ -139,22 +140,6 @@ class Gpu:
         self._driver.call("cuCtxSetCurrent", self.context)
 
 
-def read(path):
-    """The content of a small file; empty if it cannot be read."""
-    with contextlib.suppress(OSError), open(path) as file:
-        return file.read().strip()
-    return ""
-
-
-def numbers(text):
-    """The processors in a list of the kernel: ``0-2,8``."""
-    found = set()
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
 @contextlib.contextmanager
 def near(path):
     """Runs a block on processors near a device of the PCI bus, where this process may use some.
@@ -163,7 +148,7 @@ def near(path):
     ``unknown``.
     """
     usable = os.sched_getaffinity(0)
-    close = numbers(read(path + "/local_cpulist"))
+    close = provenance.numbers(provenance.read(path + "/local_cpulist") or "")
     if not close & usable:
         yield "no" if close else "unknown"
         return
@@ -325,12 +310,8 @@ def between(driver, source, target, size, repeats):
 
 def smi(*words):
     """What nvidia-smi prints; empty if it does not answer."""
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
-            ["nvidia-smi", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=PATIENCE, check=False,
-        )  # fmt: skip
-        return done.stdout.decode(errors="replace")
+    with contextlib.suppress(OSError):
+        return provenance.bounded(["nvidia-smi", *words], PATIENCE)[1].decode(errors="replace")
     return ""
 
 

@@ -25,14 +25,16 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from assay.node.provenance import numbers
 from assay.parse import nvidia_smi
 from assay.parse.nvidia_smi import Gpu, Reading
 from assay.parse.ucx_log import Process, UcxLog
-from assay.prove import counters, steering
+from assay.prove import counters
 from assay.prove.accelerator import Accelerator
 from assay.prove.launch import short_name
 
@@ -207,10 +209,8 @@ def taken(text: str) -> Taken | None:
     words = text.split()
     if len(words) != len(Taken._fields) or not (words[4].isdigit() and words[5].isdigit()):
         return None
-    host, rank, visible, uuid = words[:4]
-    return Taken(
-        host, rank, visible, uuid, int(words[4]), int(words[5]), steering.numbers(words[6])
-    )
+    host, rank, visible, uuid, pid, number, cpus = words
+    return Taken(host, rank, visible, uuid, int(pid), int(number), numbers(cpus))
 
 
 def used(gpu: Accelerator, log: UcxLog) -> dict[Process, set[int]]:
@@ -224,30 +224,29 @@ def used(gpu: Accelerator, log: UcxLog) -> dict[Process, set[int]]:
 
 def shared(taken: Iterable[Taken]) -> list[str]:
     """Ranks of one node that were to take the same GPU, one line for each GPU."""
-    ranks: dict[tuple[str, str], int] = {}
-    for one in taken:
-        ranks[one.host, one.uuid] = ranks.get((one.host, one.uuid), 0) + 1
+    ranks = Counter((one.host, one.uuid) for one in taken)
     return [f"{n} ranks of {host} took {uuid}" for (host, uuid), n in ranks.items() if n > 1]
 
 
 def others(gpu: Accelerator, log: UcxLog, taken: Sequence[Taken]) -> list[str]:
     """Processes that used another GPU than the one that they were to take, one line each."""
-    numbers = {(short_name(host), pid): found for (host, pid), found in used(gpu, log).items()}
+    ran = {(short_name(host), pid): found for (host, pid), found in used(gpu, log).items()}
     return [
         f"rank {one.rank} of {one.host} used GPU{number} of those that it sees ({one.visible}), it "
         f"was to use GPU{one.number}: {one.uuid}"
         for one in taken
-        for number in sorted(numbers.get((short_name(one.host), one.pid), set()) - {one.number})
+        for number in sorted(ran.get((short_name(one.host), one.pid), set()) - {one.number})
     ]
 
 
 def together(gpu: Accelerator, log: UcxLog, wanted: int) -> list[str]:
     """A problem if a server and a client used fewer GPUs than they were to use."""
-    numbers = used(gpu, log)
-    if len(numbers) < wanted or len(set().union(*numbers.values())) >= wanted:
+    processes = used(gpu, log)
+    found: set[int] = set().union(*processes.values())
+    if len(processes) < wanted or len(found) >= wanted:
         return []
-    named = ", ".join(f"GPU{number}" for number in sorted(set().union(*numbers.values())))
-    return [f"{len(numbers)} processes used {named}: {wanted} GPUs were to be used"]
+    named = ", ".join(f"GPU{number}" for number in sorted(found))
+    return [f"{len(processes)} processes used {named}: {wanted} GPUs were to be used"]
 
 
 def far(reading: Reading, taken: Iterable[Taken]) -> list[str]:
@@ -258,7 +257,7 @@ def far(reading: Reading, taken: Iterable[Taken]) -> list[str]:
     problems = []
     for one in taken:
         each = reading.named(one.uuid)
-        near = steering.numbers(each.cpus) if each else frozenset()
+        near = numbers(each.cpus) if each else frozenset()
         if each and near and one.cpus and not near & one.cpus:
             there = f"rank {one.rank} of {one.host} runs on processors {_list(one.cpus)}"
             said = f"{there}, far from {each}, which is near {each.cpus}"

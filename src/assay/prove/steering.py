@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import assay.node
+from assay.node.provenance import numbers
 from assay.parse.ucx_log import UcxLog
 from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SEARCH, SYSTEM, Doubt, Machine, Note
 
@@ -109,15 +110,6 @@ _PRELOAD = re.compile(r"preload (\d+):\s*(\S.*)")
 _LIBRARY = re.compile(r"([0-9a-f]{64}) [ *](/.*)")
 _CORE = re.compile(r"\S*/cpu(\d+)/topology/thread_siblings_list:([\d,-]+)")
 _NUMA = re.compile(r"\S*/node(\d+)/cpulist:([\d,-]+)")
-
-
-def numbers(ranges: str) -> frozenset[int]:
-    """The numbers in a list of the kernel: ``0-2,5``. Words that are not numbers are left out."""
-    found: set[int] = set()
-    for word in ranges.split(","):
-        if match := re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", word.strip()):
-            found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return frozenset(found)
 
 
 def rank(text: str) -> Steering:

@@ -262,16 +262,13 @@ def with_host(driver, gpu, size, repeats):
         call("cuMemcpyDtoH_v2", gpu.back, gpu.sent, length)
         return came_back()
 
-    yield {"next": [None, gpu.number]}
-    yield {
-        "copy": "h2d", "from": None, "to": gpu.number, "access": True,
-        **Measurement(driver, gpu, to_device, spoil_device, arrived).run(repeats),
-    }  # fmt: skip
-    yield {"next": [gpu.number, None]}
-    yield {
-        "copy": "d2h", "from": gpu.number, "to": None, "access": True,
-        **Measurement(driver, gpu, to_host, spoil_host, came_back).run(repeats),
-    }  # fmt: skip
+    def way(kind, source, target, *how):
+        yield {"next": [source, target]}
+        line = {"copy": kind, "from": source, "to": target, "access": True}
+        yield dict(line, **Measurement(driver, gpu, *how).run(repeats))
+
+    yield from way("h2d", None, gpu.number, to_device, spoil_device, arrived)
+    yield from way("d2h", gpu.number, None, to_host, spoil_host, came_back)
 
 
 def between(driver, source, target, size, repeats):

@@ -90,14 +90,14 @@ def place(directory):
     }
 
 
-#: Files of this process that still exist.
-LEFT = set()
+#: Files of this process, also those that are gone by now.
+WRITTEN = set()
 
 
 def work(order):
     """Carry out an order on this node; a file that cannot be written is an answer, too."""
     if order is None:
-        for path in LEFT:
+        for path in WRITTEN:
             with contextlib.suppress(OSError):
                 os.remove(path)
         return None
@@ -107,11 +107,8 @@ def work(order):
     try:
         if order["do"] == "read":
             return read(path, order["wanted"], order["within"])
-        LEFT.add(path)
-        done = write(path, order["state"], order["bytes"])
-        if order["state"] == "gone":
-            LEFT.discard(path)
-        return done
+        WRITTEN.add(path)
+        return write(path, order["state"], order["bytes"])
     except OSError as error:
         return {"error": "{}: {}".format(error.strerror, path)}
 
@@ -151,4 +148,4 @@ def preside(plan, members, log):
 
 
 if __name__ == "__main__":
-    meeting.hold(sys.argv[1], preside, work)
+    meeting.hold(sys.argv[1], preside, lambda plan: work)

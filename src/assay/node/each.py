@@ -10,6 +10,7 @@ log and prints the ranks that get the same number of turns again, or ``turns_aga
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import meeting
 
@@ -47,21 +48,17 @@ def preside(plan, members, log):
         for turn in range(turns):
 
             def ask(member, turn=turn):
-                try:
+                with suppress(meeting.Lost):  # the last line of the log gives the reason
                     done = member.ask(order, plan["limit"] + 20)
-                except meeting.Lost:
-                    return  # the last line of the log gives the reason
-                log.add(dict(done, node=member.rank, look=which, turn=turn))
+                    log.add(dict(done, node=member.rank, look=which, turn=turn))
 
             with ThreadPoolExecutor(plan["width"] or len(chosen)) as pool:
                 list(pool.map(ask, chosen))
 
     present = [members[number] for number in sorted(members)]
     for member in present:
-        try:
+        with suppress(meeting.Lost):
             log.add(dict(clock(member), node=member.rank))
-        except meeting.Lost:
-            continue
     look(1, present)
     if "advice" not in plan:
         return
@@ -75,4 +72,4 @@ def preside(plan, members, log):
 
 
 if __name__ == "__main__":
-    meeting.hold(sys.argv[1], preside, work)
+    meeting.hold(sys.argv[1], preside, lambda plan: work)

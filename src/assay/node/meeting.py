@@ -205,11 +205,6 @@ def uninterrupted():
         sys.exit(128 + signal.SIGTERM)
 
 
-def obey_cancel():
-    """Make SIGTERM end this process in order; call this before anything is created."""
-    signal.signal(signal.SIGTERM, _cancel)
-
-
 def witness(when):
     """Keep the state of this node in the shared directory, ``before`` or ``after`` the meeting."""
     if not os.path.exists(HEALTH):
@@ -221,31 +216,28 @@ def witness(when):
         os.replace(path + ".part", path)
 
 
-def hold(plan_file, preside, work):
+def hold(plan_file, preside, worker):
     """Take part in a meeting; returns when it is over.
 
     `plan_file` holds a JSON object: ``nodes``, the number of processes; ``patience``, how long
-    to wait for them [s]; ``device``, if there is one; and the entries that `preside` and `work`
-    read. Rank 0 calls ``preside(plan, members, log)``; each process calls ``work(order)`` for
-    its answers.
+    to wait for them [s]; ``device``, if there is one; and the entries that `preside` and `worker`
+    read. Rank 0 calls ``preside(plan, members, log)``; each process calls ``worker(plan)``, and
+    what that returns for its answers to orders.
     """
     with open(plan_file) as file:
         plan = json.load(file)
-    # When the job is cancelled, the programs that were started here must end too.
-    obey_cancel()
+    # When the job is cancelled, the programs that are started from here on must end too.
+    signal.signal(signal.SIGTERM, _cancel)
+    work = worker(plan)
     number = rank(plan["nodes"])
     witness("before")
-    failures = []
-    chair = None
+    chair, ended = None, threading.Event()
     if number == 0:
         listener, token = _invite(plan)
 
         def run():
-            try:
-                _preside(plan, listener, token, preside)
-            except BaseException as error:
-                failures.append(error)
-                raise
+            _preside(plan, listener, token, preside)
+            ended.set()
 
         chair = threading.Thread(target=run, daemon=True)
         chair.start()
@@ -262,8 +254,8 @@ def hold(plan_file, preside, work):
             witness("after")
     if chair:
         chair.join()
-    if failures:
-        sys.exit(1)
+        if not ended.is_set():
+            sys.exit(1)
 
 
 def _invite(plan):

@@ -30,10 +30,10 @@ of a meeting, the plan has:
 ===============  ================================================================================
 """
 
+import atexit
 import contextlib
 import glob
 import itertools
-import json
 import os
 import shutil
 import socket
@@ -84,30 +84,22 @@ class Bench:
     def __init__(self, plan):
         self.plan = plan
         self.folder = tempfile.mkdtemp(prefix="assay-pairs-")
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         self.process = None
         self.plain = ()
         self.device = plan.get("device")
         if all("program" in test for test in plan["tests"].values()):
             return
-        try:
+        with contextlib.suppress(OSError):  # each order will report that the program is missing
             # If it was built with MPI, it expects to be started by mpirun unless an option is set.
             usage = meeting.Process([PROGRAM, "-h"], {"UCX_LOG_LEVEL": "fatal"}, self.folder)
             if "-P <0|1>" in usage.end(20)["out"]:
                 self.plain = ("-P", "0")
-        except OSError:
-            pass  # each order will report that the program is missing
-        except SystemExit:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise
 
     def work(self, order):
         """Carry out an order and return the answer; the order None is the last one."""
         if order is None:
-            try:
-                self._stop()
-            finally:
-                shutil.rmtree(self.folder, ignore_errors=True)
-            return None
+            return self._stop()
         try:
             return getattr(self, order["do"])(order)
         except OSError as error:
@@ -137,8 +129,6 @@ class Bench:
 
     def finish(self, order):
         """End the server and return its output."""
-        if self.process is None:
-            return {"error": "there is no server to finish"}
         return self._end(5 if order["well"] else 0)
 
     def _start(self, role, port, to, order):
@@ -409,7 +399,4 @@ def preside(plan, members, log):
 
 
 if __name__ == "__main__":
-    meeting.obey_cancel()
-    with open(sys.argv[1]) as plan_file:
-        bench = Bench(json.load(plan_file))
-    meeting.hold(sys.argv[1], preside, bench.work)
+    meeting.hold(sys.argv[1], preside, lambda plan: Bench(plan).work)

@@ -8,20 +8,20 @@ time and not the job.
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import secrets
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from subprocess import DEVNULL, PIPE, STDOUT
+
+import provenance
 
 #: File with the address of rank 0, in the directory that all nodes share.
 ADDRESS = "meeting.json"
@@ -147,22 +147,11 @@ def rank(nodes):
     sys.exit("no launcher gave this process a rank: none of {} is set".format(", ".join(RANKS)))
 
 
-def interface_address(name):
-    """IPv4 address of a network interface; None if it has no address."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            request = struct.pack("256s", name[:15].encode())
-            answer = fcntl.ioctl(probe.fileno(), 0x8915, request)  # SIOCGIFADDR
-        except OSError:
-            return None
-    return socket.inet_ntoa(answer[20:24])
-
-
 def addresses(device=None):
     """Addresses of this node, the most likely first: `device`, the host name, other interfaces."""
     names = sorted((name for _, name in socket.if_nameindex()), key=lambda name: name == "lo")
-    found = [interface_address(device) if device else None, socket.gethostname()]
-    found += [interface_address(name) for name in names]
+    found = [provenance.address(device) if device else None, socket.gethostname()]
+    found += [provenance.address(name) for name in names]
     return [address for n, address in enumerate(found) if address and address not in found[:n]]
 
 
@@ -396,7 +385,9 @@ class Process:
             rc = self._process.wait(limit)
             seconds = time.monotonic() - self.began
         except subprocess.TimeoutExpired:
-            stopped = self._state() in ("T", "t")
+            # The state of a process follows its name, see proc(5); the name may contain anything.
+            said = provenance.read(f"/proc/{self.pid}/stat") or ""
+            stopped = said.rpartition(")")[2].startswith((" T", " t"))
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -409,12 +400,6 @@ class Process:
         text = shorten(self._out.read())
         self._out.close()
         return {"rc": rc, "seconds": seconds, "out": text, "stopped": stopped}
-
-    def _state(self):
-        """The letter of its state as in proc(5); empty if the process is gone."""
-        with contextlib.suppress(OSError), open(f"/proc/{self.pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0]
-        return ""
 
 
 def shorten(data):

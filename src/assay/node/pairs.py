@@ -46,6 +46,7 @@ from pathlib import Path
 
 import meeting
 import port_counters
+import provenance
 
 PROGRAM = "ucx_perftest"
 
@@ -116,7 +117,7 @@ class Bench:
             self._start(0, port, [], order)
             if self._listens(port):
                 name = (self.device or "").partition(":")[0]  # a device of verbs has no address
-                address = name and meeting.interface_address(name)
+                address = name and provenance.address(name)
                 return {"port": port, "addresses": [address] if address else meeting.addresses()}
             said = self._end(0)
         return {"error": "the server does not listen: " + meeting.last_line(said["out"])}
@@ -149,10 +150,9 @@ class Bench:
         local = f":{port:04X}"
         while self.process.running() and time.monotonic() < end:
             for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-                with contextlib.suppress(OSError), open(table) as file:
-                    rows = [line.split() for line in file]
-                    if any(row[1].endswith(local) and row[3] == "0A" for row in rows):
-                        return True
+                rows = map(str.split, (provenance.read(table) or "").splitlines())
+                if any(row[1].endswith(local) and row[3] == "0A" for row in rows):
+                    return True
             time.sleep(0.01)
         return False
 

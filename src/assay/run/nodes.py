@@ -12,7 +12,7 @@ from typing import Any
 
 from reframe.core.builtins import run_after, run_before, variable
 
-import assay.node.meeting
+import assay.node
 from assay.accused import Against, How
 from assay.compare import advise
 from assay.compare.sweep import Sweep
@@ -22,6 +22,9 @@ from assay.prove import node_state
 from assay.run.options import COUNT, NONE, SHARE
 from assay.run.strict import StrictCheck
 from assay.run.ucx import text
+
+#: Files of a meeting (``node/meeting.py``): where rank 0 listens, and its log.
+ADDRESS, LOG_FILE = "meeting.json", "coordinator_log.jsonl"
 
 #: How long the processes of a job wait for each other [s].
 PATIENCE = 60
@@ -86,16 +89,15 @@ class AllNodesCheck(StrictCheck):
         self.executable = shlex.quote(sys.executable)
         self.executable_opts = [shlex.quote(str(script)), "plan.json"]
         # The file may be left from an earlier launch in this directory.
-        self.prerun_cmds.append(f"rm -f {assay.node.meeting.ADDRESS}")
-        self.keep_files += ["plan.json", assay.node.meeting.LOG_FILE]
+        self.prerun_cmds.append(f"rm -f {ADDRESS}")
+        self.keep_files += ["plan.json", LOG_FILE]
 
     def coordinator_log(self) -> coordinator_log.CoordinatorLog:
         """The log of the coordinator of the meeting. Runs in the stage directory.
 
         :raises assay.parse.ParseError: there is no such log.
         """
-        path = Path(assay.node.meeting.LOG_FILE)
-        self._coordinator_log = coordinator_log.parse(path.read_text(encoding="utf-8"))
+        self._coordinator_log = coordinator_log.parse(Path(LOG_FILE).read_text(encoding="utf-8"))
         return self._coordinator_log
 
     def examine(self, parsed: Parsed | None) -> list[str]:
@@ -165,11 +167,10 @@ class SweepCheck(AllNodesCheck):
         self.time_limit = f"{300 + 2 * self.turns * self._groups * self.limit}s"
 
     def plan(self) -> Mapping[str, Any]:
-        log = assay.node.meeting.LOG_FILE
         return {
             "command": ["sh", "-c", self.command()], "limit": self.limit, "width": self.width,
             "turns": self.turns, "turns_again": type(self).turns,
-            "advice": advise.command(self.sweep.advice, log, str(self.tolerance)),
+            "advice": advise.command(self.sweep.advice, LOG_FILE, str(self.tolerance)),
         }  # fmt: skip
 
     def read(self) -> Parsed:

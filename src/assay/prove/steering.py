@@ -5,6 +5,9 @@ processors, and the settings in the user's files that UCX reads. The dynamic lin
 libraries that the program loads (LD_DEBUG=libs, which adds nothing after a library is loaded).
 After the benchmark the job script writes the same of itself, and hashes the libraries of MPI and
 UCX. It adds the settings in the files of the machine. All of it carries the nonce of the launch.
+
+Below, `asked` are the requested environment variables, and `given` is the environment of the
+process that submitted the job.
 """
 
 from __future__ import annotations
@@ -105,11 +108,17 @@ class Node:
 
 
 _HEAD = re.compile(r"rank (\S+) (?:\d+|-) ?(\S*)")
+_VARIABLE = re.compile(r"([A-Z]\w*)=(.*)")
 _FILE = re.compile(r"file (/?[^:]*:\d+):\s*(?:(\[.*)|(\w+)\s*[=:]\s*(.*))")
 _PRELOAD = re.compile(r"preload (\d+):\s*(\S.*)")
 _LIBRARY = re.compile(r"([0-9a-f]{64}) [ *](/.*)")
 _CORE = re.compile(r"\S*/cpu(\d+)/topology/thread_siblings_list:([\d,-]+)")
 _NUMA = re.compile(r"\S*/node(\d+)/cpulist:([\d,-]+)")
+
+
+def _said(word: str, lines: Iterable[str]) -> list[str]:
+    """What follows a word at the beginning of lines."""
+    return [line.partition(" ")[2] for line in lines if line.startswith(f"{word} ")]
 
 
 def rank(text: str) -> Steering:
@@ -121,11 +130,13 @@ def rank(text: str) -> Steering:
     head = _HEAD.fullmatch(lines[0]) if lines else None
     if head is None:
         raise ValueError(f"its first line is not that of a rank: {text[:60]!r}")
-    cpus: frozenset[int] = frozenset()
-    memories, policy, place = cpus, "", {}
-    variables, files, sections = {}, [], {"": ""}
-    for line in lines[1:]:
-        name, equals, value = line.partition("=")
+    cpus, memories = (
+        numbers(",".join(_said(f"{what}_allowed_list", lines))) for what in ("Cpus", "Mems")
+    )
+    variables = {match[1]: match[2] for match in map(_VARIABLE.fullmatch, lines) if match}
+    place = {name: it for name, _, it in (each.partition("=") for each in _said("place", lines))}
+    files, sections = [], {}
+    for line in lines:
         if match := _PRELOAD.fullmatch(line):
             files.append((f"{PRELOADED}:{match[1]}", "", "LD_PRELOAD", match[2].strip()))
         elif match := _FILE.fullmatch(line):
@@ -134,16 +145,7 @@ def rank(text: str) -> Steering:
                 sections[path] = match[2].strip()
             else:
                 files.append((match[1], sections.get(path, ""), match[3], match[4].strip()))
-        elif line.startswith("Cpus_allowed_list "):
-            cpus = numbers(line.partition(" ")[2])
-        elif line.startswith("Mems_allowed_list "):
-            memories = numbers(line.partition(" ")[2])
-        elif line.startswith("policy "):
-            policy = line.partition(" ")[2]
-        elif line.startswith("place "):
-            place[name.partition(" ")[2]] = value
-        elif equals and re.fullmatch(r"[A-Z]\w*", name):
-            variables[name] = value
+    policy = "".join(_said("policy", lines)[-1:])
     return Steering(head[1], head[2], cpus, memories, variables, tuple(files), policy, place)
 
 
@@ -152,22 +154,20 @@ def node(text: str) -> Node:
 
     :raises ValueError: the file is torn.
     """
-    programs, functions, libraries, cores, numa = [], [], {}, {}, {}
-    launcher = ""
-    for line in text.splitlines():
-        if line.startswith("program "):
-            programs.append(line.partition(" ")[2])
-        elif line.startswith("launcher "):
-            launcher += line.partition(" ")[2] + "\n"
-        elif line.startswith("function "):
-            functions.append(line.partition(" ")[2])
-        elif match := _LIBRARY.fullmatch(line):
-            libraries[match[2]] = match[1]
-        elif match := _CORE.fullmatch(line):
-            cores[int(match[1])] = numbers(match[2])
-        elif match := _NUMA.fullmatch(line):
-            numa.update(dict.fromkeys(numbers(match[2]), int(match[1])))
-    return Node(rank(text), tuple(programs), tuple(functions), libraries, cores, numa, launcher)
+    lines = text.splitlines()
+    libraries, cores, nodes = (
+        [match.groups() for match in map(pattern.fullmatch, lines) if match]
+        for pattern in (_LIBRARY, _CORE, _NUMA)
+    )
+    return Node(
+        job=rank(text),
+        programs=tuple(_said("program", lines)),
+        functions=tuple(_said("function", lines)),
+        libraries={path: sha256 for sha256, path in libraries},
+        cores={int(cpu): numbers(siblings) for cpu, siblings in cores},
+        numa={cpu: int(node) for node, cpus in nodes for cpu in numbers(cpus)},
+        launcher="".join(f"{line}\n" for line in _said("launcher", lines)),
+    )
 
 
 def processes(names: Iterable[str]) -> set[Process]:
@@ -194,10 +194,10 @@ def machine(
 ) -> Machine:
     """What belongs to the machine, on the node of a job.
 
+    What the job has, and the process that submitted it has not, comes from the modules and the
+    configuration of the site.
+
     :param extras: those of the stack.
-    :param asked: the requested environment variables.
-    :param given: the environment of the process that submitted the job. What the job has, and this
-        process has not, comes from the modules and the configuration of the site.
     """
     roots = [f"{prefix}/etc" for prefix in _prefixes(node.programs)]
     roots += [
@@ -235,10 +235,7 @@ def settings(node: Node, machine: Machine) -> dict[str, str]:
 
 
 def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> list[str]:
-    """The variables, and the settings in files, that nobody requested, one line each.
-
-    :param asked: the requested environment variables.
-    """
+    """The variables, and the settings in files, that nobody requested, one line each."""
     found: list[str] = []
     for name, value in process.variables.items():
         if name == "BASH_ENV" or (
@@ -282,7 +279,6 @@ def hidden(node: Node, script: str, given: Mapping[str, str]) -> list[str]:
     What a command of the site defines in the job, as Spack does, is the machine's.
 
     :param script: the text of the job script.
-    :param given: the environment of the process that submitted the job.
     """
     words = set(re.findall(r"[\w.+-]+", script))
     own = set(re.findall(r"^\s*([\w.+-]+)\s*\(\)", script, re.MULTILINE))
@@ -327,10 +323,7 @@ def narrowed(name: str, value: str, asked: Mapping[str, str]) -> bool:
 
 
 def own_libraries(extras: Mapping[str, Any], asked: Mapping[str, str]) -> list[str]:
-    """Directories that a stack names for its libraries: by an extra, or by LD_LIBRARY_PATH.
-
-    :param asked: the requested environment variables.
-    """
+    """Directories that a stack names for its libraries: by an extra, or by LD_LIBRARY_PATH."""
     requested = asked.get(SEARCHED, "").split(":")
     return [*extras.get("libraries", ()), *(path for path in requested if path.startswith("/"))]
 

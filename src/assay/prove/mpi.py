@@ -20,27 +20,23 @@ from assay.prove.accelerator import Accelerator
 from assay.prove.plan import PRINTED_BY_MPI, Machine
 from assay.workloads.osu import numbers
 
-#: Settings that do not steer how and where bytes move, by the beginning of their names: those that
-#: mpirun or srun hands to every rank, and frameworks of the run-time system.
-RUN_TIME = (
-    *("ess", "orte", "prte", "prrte", "pmix", "plm", "ras", "routed", "oob", "rml", "grpcomm"),
-    *("odls", "state", "errmgr", "iof", "schizo", "filem", "mpi_abort", "mpi_param_check"),
-    *("mpi_show", "opal_abort", "opal_signal", "opal_stacktrace"),
+#: Settings that nobody has to request, as patterns of name and value.
+USUAL = (
+    # Those that do not steer how and where bytes move: what mpirun or srun hands to every rank, and
+    # frameworks of the run-time system.
+    ("(ess|orte|prte|prrte|pmix|plm|ras|routed|oob|rml|grpcomm|odls|state|errmgr)(_.*)?", ".*"),
+    ("(iof|schizo|filem|mpi_(abort|param_check|show)|opal_(abort|signal|stacktrace))(_.*)?", ".*"),
+    # Those that mpirun itself hands to every rank with this value.
+    ("mpi_oversubscribe|mpi_yield_when_idle", "false"),
+    # mpirun of Open MPI 5.0.7 of Debian 13 sets these to a directory of the package.
+    ("mca_(base_)?component_path", r"/usr/lib/[\w.-]+/(pmix\d*/lib/)?pmix"),
+    # Other names under which Open MPI lists the settings that force pml ucx. Open MPI 4.1 lists the
+    # names of pml; 5.0 also lists the names of osc.
+    ("(pml|osc)_ucx_(tls|devices)", ".*"),
 )
-
-#: Settings that mpirun itself hands to every rank with this value.
-DEFAULTS = {"mpi_oversubscribe": "false", "mpi_yield_when_idle": "false"}
 
 #: Settings of ranks that share cores.
 OVERSUBSCRIBED = ("mpi_oversubscribe", "mpi_yield_when_idle", "hwloc_base_binding_policy")
-
-#: mpirun of Open MPI 5.0.7 of Debian 13 sets these for each rank, to a directory of the package.
-COMPONENTS = ("mca_base_component_path", "mca_component_path")
-PACKAGED_COMPONENTS = re.compile(r"/usr/lib/[\w.-]+/(pmix\d*/lib/)?pmix")
-
-#: Other names under which Open MPI lists the settings that force pml ucx. Open MPI 4.1 lists the
-#: names of pml; 5.0 also lists the names of osc.
-SYNONYMS = ("pml_ucx_tls", "pml_ucx_devices", "osc_ucx_tls", "osc_ucx_devices")
 
 
 class Mpi:
@@ -129,12 +125,10 @@ class OpenMpi(Mpi):
                     wrong = steering.other_value(variable, value, asked[variable])
                     found += [f"{line}{mend}" for line in wrong]
             elif not (
-                name.startswith(tuple(f"{word}_" for word in RUN_TIME))
-                or name in (*RUN_TIME, *SYNONYMS, *shared)
+                any(re.fullmatch(its, name) and re.fullmatch(of, value) for its, of in USUAL)
+                or name in shared
                 or any(word in name for word in PRINTED_BY_MPI)
-                or value == DEFAULTS.get(name)
                 or (not file and value == SWITCHES.get(machine.variables.get(variable, "")))
-                or (name in COMPONENTS and PACKAGED_COMPONENTS.fullmatch(value))
             ):
                 found += (
                     machine.setting(file, name, value) if file

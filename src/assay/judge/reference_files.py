@@ -26,9 +26,6 @@ WIDER = 1.5
 #: The least share of a peak without a reason. A rate below it is that of another device.
 LEAST_OF_PEAK = 0.1
 
-#: The words of the key `profile`.
-_PROFILES = ("full", "smoke", "*")
-
 #: Side of a fault -> what the fault does to the value.
 _BY_FAULT = {"lower": "smaller", "upper": "greater"}
 
@@ -55,7 +52,7 @@ _Short = Annotated[
     Meta(max_length=60, pattern=r"^[<>]= (?=.*[1-9].* )\d+(\.\d+)? \S+$", description=_FORM),
 ]
 _Interval = Annotated[tuple[float, float], Meta(description="95 % interval of a median")]
-_Scalar = str | int | float | bool
+Scalar = str | int | float | bool
 _Names = Annotated[list[str], Meta(min_length=1)]
 _Kinds = Annotated[list[Literal["rate", "time", "other"]], Meta(min_length=1)]
 _ONE = "one launch has no spread: measure again, or name a document as the source"
@@ -121,7 +118,7 @@ class Measurement(_Struct):
 
 class _Applies(_Struct):
     selector: Annotated[
-        dict[str, _Scalar | Annotated[list[_Scalar], Meta(min_length=1)]],
+        dict[str, Scalar | Annotated[list[Scalar], Meta(min_length=1)]],
         Meta(description="names at least the partition; `*` or a list is allowed as a value"),
     ] = msgspec.field(name="for")
 
@@ -150,20 +147,19 @@ class Rule(_Applies):
     until: Literal["calibrated"] | UnsetType = UNSET
 
 
-class Document(_Struct):
-    """The file is a mapping with `references` and, where needed, `recorded` and `include`."""
-
-    references: list[Entry] | None
-    recorded: list[Rule] | None = None
-    include: Annotated[
-        list[_Text], Meta(description="paths of other files of references, relative to this one")
-    ] = []
-
-
 class Included(_Struct):
     """A file that is included, or ``calibrated.yaml``, has references only."""
 
     references: list[Entry] | None
+
+
+class Document(Included):
+    """The file is a mapping with `references` and, where needed, `recorded` and `include`."""
+
+    recorded: list[Rule] | None = None
+    include: Annotated[
+        list[_Text], Meta(description="paths of other files of references, relative to this one")
+    ] = []
 
 
 def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:
@@ -171,19 +167,22 @@ def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]
 
     A metric in the short form, such as ``>= 10200 MB/s``, is spelled out.
 
-    :raises ReferencesError: the file is missing, is not YAML, or does not have the shape.
+    :raises ReferencesError: the file is missing, is not YAML, does not have the shape, or has an
+        entry that lets a fault pass.
     """
     hint = "; a site is judged by this file, see docs/adding-a-site.md"
     document = files.read_yaml(path, ReferencesError, hint=hint)
     if fault := files.misshapen(document, kind):
         raise ReferencesError(f"{path}: {fault}")
-    for entry in document["references"] or ():
+    for number, entry in enumerate(document["references"] or ()):
         for name, said in entry["metrics"].items():
             if isinstance(said, str):
                 sign, value, unit = said.split()
                 lower, upper = (0, None) if sign == ">=" else (None, 0)
                 spec = {"value": float(value), "unit": unit, "lower": lower, "upper": upper}
                 entry["metrics"][name] = spec
+        if fault := _weak(entry):
+            raise ReferencesError(f"{path}: references/{number}/{fault}")
     return cast("Mapping[str, Any]", document)
 
 
@@ -204,33 +203,23 @@ def included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Map
     return found
 
 
-def refuse_weak(files: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
-    """Refuses a reference that lets a fault pass: no bound on the side of the fault, or a wide one.
+def _weak(entry: Mapping[str, Any]) -> str:
+    """Why an entry lets a fault pass, with the key: no bound on the side of a fault, or a wide one.
 
     An entry may give a reason for a wide tolerance.
-
-    :raises ReferencesError: there is such a reference.
     """
-    for path, entries in files.items():
-        for number, entry in enumerate(entries):
-            for word in listed(entry["for"].get("profile", "*")):
-                if word not in _PROFILES:
-                    raise ReferencesError(
-                        f"{path}: references/{number}/for/profile: there is no profile {word!r}, "
-                        "so the entry judges nothing; write full or smoke"
-                    )
-            for metric, spec in entry["metrics"].items():
-                side = metrics.fault(spec["unit"])
-                if spec.get(side, 0) is None and "peak_floor" not in spec:
-                    raise ReferencesError(
-                        f"{path}: references/{number}/metrics/{metric}: {side} is null, but a "
-                        f"fault makes a metric in {spec['unit']} {_BY_FAULT[side]}; give {side}"
-                    )
-            if "wide" not in entry and (wide := next(widths(entry), "")):
-                raise ReferencesError(
-                    f"{path}: references/{number}/{wide} and catches little; narrow it, or add "
-                    "`wide: REASON` to the entry"
-                )
+    for word in listed(entry["for"].get("profile", "*")):
+        if word not in ("full", "smoke", "*"):
+            said = f"for/profile: there is no profile {word!r}, so the entry judges nothing"
+            return f"{said}; write full or smoke"
+    for metric, spec in entry["metrics"].items():
+        side = metrics.fault(spec["unit"])
+        if spec.get(side, 0) is None and "peak_floor" not in spec:
+            said = f"metrics/{metric}: {side} is null, but a fault makes a metric in {spec['unit']}"
+            return f"{said} {_BY_FAULT[side]}; give {side}"
+    if "wide" not in entry and (wide := next(widths(entry), "")):
+        return f"{wide} and catches little; narrow it, or add `wide: REASON` to the entry"
+    return ""
 
 
 def listed(value: Any) -> list[Any]:

@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from assay.judge import reference_files
-from assay.judge.reference_files import ReferencesError
+from assay.judge.reference_files import ReferencesError, Scalar
 from assay.metrics import UNITS
 from assay.quantities import number
-
-Scalar = str | int | float | bool
 
 #: ``partition``, ``environ``, ``test`` and every parameter of a case.
 Case = Mapping[str, Scalar]
@@ -98,23 +96,23 @@ class References:
     def __init__(
         self,
         path: Path,
-        document: Mapping[str, Any],
-        calibrated: Sequence[_Entry] = (),
-        included: Mapping[Path, Sequence[_Entry]] | None = None,
+        files: Mapping[Path, Sequence[_Entry]],
+        rules: Sequence[_Entry],
+        calibrated: Sequence[_Entry],
     ) -> None:
         self.path = path
-        self._files = {path: list(document.get("references") or ()), **(included or {})}
-        self._entries = [entry for entries in self._files.values() for entry in entries]
+        self._files = files
+        self._entries = [entry for entries in files.values() for entry in entries]
         #: The file and the files that it includes, for messages.
-        self._named = " with ".join(map(str, self._files))
-        self._recorded = list(document.get("recorded") or ())
+        self._named = " with ".join(map(str, files))
+        self._rules = rules
+        self._beside = path.with_name(CALIBRATED)
         self.calibrated = list(calibrated)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The file, the files that it includes, and ``calibrated.yaml`` if it counts."""
-        beside = self.path.with_name(CALIBRATED)
-        return (*self._files, *([beside] if self.calibrated else []))
+        return (*self._files, *([self._beside] if self.calibrated else []))
 
     @property
     def judged(self) -> int:
@@ -124,7 +122,7 @@ class References:
     @property
     def recorded(self) -> int:
         """Number of rules by which metrics are not judged."""
-        return len(self._recorded)
+        return len(self._rules)
 
     @classmethod
     def load(cls, path: Path) -> References:
@@ -135,25 +133,21 @@ class References:
         :raises ReferencesError: a file is not YAML, does not match the schema, or includes a file
             that is missing.
         """
-        document: Mapping[str, Any] = {"references": None}
         if path.exists() or path.is_symlink():
             document = reference_files.read(path)
         else:
             why = f"there is no {path}: write it, see docs/adding-a-site.md"
             rule = {"for": {"partition": "*"}, "why": why, "until": "calibrated"}
-            document = {"references": None, "recorded": [rule]}
-        included = reference_files.included(path, document)
-        reference_files.refuse_weak({path: document["references"] or (), **included})
-        beside = path.with_name(CALIBRATED)
-        if not (beside.exists() or beside.is_symlink()):
-            return cls(path, document, included=included)
-        mend = "; take it back from version control, or delete it and calibrate again"
-        try:
-            entries = reference_files.read(beside, reference_files.Included)["references"] or ()
-            reference_files.refuse_weak({beside: entries})
-        except ReferencesError as error:
-            raise ReferencesError(f"{error}{mend}") from None
-        return cls(path, document, entries, included)
+            document = {"references": (), "recorded": [rule]}
+        files = {path: document["references"] or (), **reference_files.included(path, document)}
+        beside, calibrated = path.with_name(CALIBRATED), ()
+        if beside.exists() or beside.is_symlink():
+            try:
+                calibrated = reference_files.read(beside, reference_files.Included)["references"]
+            except ReferencesError as error:
+                mend = "take it back from version control, or delete it and calibrate again"
+                raise ReferencesError(f"{error}; {mend}") from None
+        return cls(path, files, document.get("recorded") or (), calibrated or ())
 
     def find(
         self, case: Case, metric: str, unit: str, peak: float | None = None
@@ -162,21 +156,19 @@ class References:
 
         :param case: ``system``, ``partition``, ``environ``, ``test`` and every parameter of the
             case.
-        :param metric: name of the metric.
         :param unit: its unit; an entry in another unit is an error, never converted.
         :param peak: the hardware's peak, in that unit; needed if the entry has a floor.
         :raises ReferencesError: no entry or rule applies to the metric, two entries are equally
             close, or the unit differs.
         """
         found = self.by_hand(case, metric, unit, peak)
-        beside = self.path.with_name(CALIBRATED)
-        entry = _closest(str(beside), self.calibrated, case, metric)
+        entry = _closest(str(self._beside), self.calibrated, case, metric)
         until = isinstance(found, Recorded) and found.until_calibrated
         if entry is not None and isinstance(found, Recorded) and found.everywhere:
             raise ReferencesError(
                 f"{self.path}: recorded: a rule for all partitions ({found.why!r}) hides the "
-                f"reference of {metric!r} in {beside}; add `until: calibrated` to the rule, name "
-                "the partition in it, or calibrate again"
+                f"reference of {metric!r} in {self._beside}; add `until: calibrated` to the rule, "
+                "name the partition in it, or calibrate again"
             )
         if entry is not None and (found is None or until):
             return self._reference(entry, metric, unit, peak)
@@ -195,7 +187,7 @@ class References:
         # A share of an unknown peak is not a reference.
         if entry is not None and not (peak is None and "of_peak" in entry["metrics"][metric]):
             return self._reference(entry, metric, unit, peak)
-        for rule in self._recorded:
+        for rule in self._rules:
             if _matches(rule["for"], case) and _of_unit(rule, unit):
                 everywhere = _is_any(rule["for"]["partition"]) and "until" not in rule
                 return Recorded(rule["why"], "until" in rule, everywhere)
@@ -206,8 +198,8 @@ class References:
 
         :raises ReferencesError: the entry is in another unit, or two entries are equally close.
         """
-        beside = str(self.path.with_name(CALIBRATED))
-        for path, entries in ((self._named, self._entries), (beside, self.calibrated)):
+        calibrated = (str(self._beside), self.calibrated)
+        for path, entries in ((self._named, self._entries), calibrated):
             entry = _closest(path, entries, case, column, "curves")
             if entry is None:
                 continue
@@ -245,10 +237,9 @@ class References:
             takes, with its metrics and their units.
         :param beside: tests beside the suite; entries of a single one of them are left out.
         """
-        files = [*self._files.items(), (self.path.with_name(CALIBRATED), self.calibrated)]
         return [
             f"{path}: references/{at}: no test has {metric!r} of {describe(where)}"
-            for path, entries in files
+            for path, entries in {**self._files, self._beside: self.calibrated}.items()
             for at, entry in enumerate(entries)
             for where in [{k: v for k, v in entry["for"].items() if k not in _PLACE}]
             for metric, spec in entry["metrics"].items()
@@ -263,7 +254,7 @@ class References:
 
         :param names: ``partition`` and ``environ``, each with the names of the site.
         """
-        blocks = [("references", self._files[self.path]), ("recorded", self._recorded)]
+        blocks = [("references", self._files[self.path]), ("recorded", self._rules)]
         return [
             f"{self.path}: {where}/{at}/for/{key}: the site has no {key} {name!r}; "
             f"it has {', '.join(known)}"

@@ -396,12 +396,10 @@ class _Run(NamedTuple):
                 return count, f"{more}{share} ({_each(row, grown)})"
         ends = (reading.values.get(row.name, {}) for reading in (self.before, self.after))
         value = max(values.get(device, 0) for values in ends)
-        if row.rule == "equals" and value > limit:
-            return value, f" ({row.name})"
-        if row.rule == "most" and value > limit:
-            said = more if count and not limit else f": {value:g}, at most {limit:g}"
-            return value, f"{said} ({row.name})"
-        return None
+        if row.rule not in ("equals", "most") or value <= limit:
+            return None
+        said = more if count and not limit else f": {value:g}, at most {limit:g}"
+        return value, f"{said if row.rule == 'most' else ''} ({row.name})"
 
     def _full(self, row: Row, device: str) -> tuple[float, str] | None:
         """The same of a counter that cannot grow any more, if the site does not limit it."""

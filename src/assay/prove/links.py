@@ -89,8 +89,7 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
     :param layout: layout of the started ranks; each rank must have left its readings.
     :param needed: minimum for each node, see the functions below [B].
     """
-    problems = []
-    ranks: Counter[str] = Counter()
+    problems, ranks = [], 0
     ends: dict[tuple[str, str], list[Reading]] = {}
     for name, text in sorted(files.items()):
         try:
@@ -98,14 +97,12 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
         except ValueError as error:
             problems.append(f"{name}: {error}")
             continue
-        ranks[readings[0].host] += 1
+        ranks += 1
         for reading in readings:
             ends.setdefault((reading.host, reading.device), []).append(reading)
-    if not problems and sum(ranks.values()) != layout.ranks:
-        problems.append(
-            f"{sum(ranks.values())} ranks left readings of their link, {layout.ranks} were started"
-        )
-    moved: dict[str, dict[str, int]] = {}
+    if not problems and ranks != layout.ranks:
+        problems.append(f"{ranks} ranks left readings of their link, {layout.ranks} were started")
+    moved: dict[str, Counter[str]] = {}
     carried: dict[str, dict[str, int]] = {}
     unavailable = []
     for (host, device), there in ends.items():
@@ -118,9 +115,7 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
             said = f"{device} on {host} counts neither bytes nor packets: nothing shows whether "
             unavailable.append(f"{said}the bytes crossed it")
             continue
-        totals = moved.setdefault(host, {"received": 0, "sent": 0})
-        for direction in totals:
-            totals[direction] += grown[direction]
+        moved.setdefault(host, Counter()).update(grown)
         carried.setdefault(host, {})[device] = sum(grown.values())
     if not problems and not unavailable:
         devices = ",".join(sorted({device for _, device in ends}))
@@ -131,8 +126,8 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
         problems = [
             f"{host} moved {most}{size(total)} over {devices}, the benchmark moves at least "
             f"{size(needed)}: the bytes took another way"
-            for host, total in ((host, sum(both.values())) for host, both in sorted(moved.items()))
-            if total < needed
+            for host, by_device in sorted(carried.items())
+            if (total := sum(by_device.values())) < needed
         ]
     return Crossing(moved, tuple(problems), tuple(unavailable), carried)
 
@@ -173,14 +168,14 @@ def _grown(readings: Sequence[Reading]) -> dict[str, int] | None:
     if any(reading.counters is None for reading in readings):
         raise ValueError("there is no such device; correct the partition's network_device")
     counted = [(each.when, port_counters.traffic(each.counters or {})) for each in readings]
+    if None in (traffic for _, traffic in counted):
+        return None
     found = {}
     for at, direction in enumerate(("received", "sent")):
         before, after = (
             [traffic[at] for when, traffic in counted if when == which and traffic]
             for which in ("before", "after")
         )
-        if len(before) + len(after) < len(readings):
-            return None
         if max(after) < max(before) or min(after) < min(before):
             said = f"it had {direction} {max(before)} B before and {max(after)} B after"
             raise ValueError(f"{said}: the counter was reset, or wrapped")

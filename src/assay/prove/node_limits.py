@@ -83,7 +83,11 @@ def problems(
                 yield f"{name}: {problem}"
         else:
             yield f"{name}: there is no such port; there are: {', '.join(ports) or 'none'}"
-    yield from _rates({name: str(ports[name].get("rate")) for name in named if name in ports})
+    rates = {name: str(ports[name].get("rate")) for name in named if name in ports}
+    fastest = max(rates, key=lambda name: counters.leading(rates[name]), default="")
+    for name, rate in rates.items():
+        if rate != rates[fastest]:
+            yield f"{name}: rate is {rate}, that of {fastest} is {rates[fastest]}"
     for mounted in found["file_systems"]:
         yield from _file_system(mounted, limits, found.get("hung", ()))
 
@@ -109,15 +113,6 @@ def _port(port: Mapping[str, Any], limits: Mapping[str, Any], index: int | None)
     elif limits.get("gid_type") not in (None, gid["type"]):
         said, asked = gid["type"] or "unreadable", limits["gid_type"]
         yield f"the type of the GID at index {index} is {said}, not {asked}"
-
-
-def _rates(rates: Mapping[str, str]) -> Iterator[str]:
-    """Ports of a node that are slower than the fastest of them."""
-    if rates:
-        fastest, best = max(rates.items(), key=lambda port: counters.leading(port[1]))
-        for name, rate in rates.items():
-            if rate != best:
-                yield f"{name}: rate is {rate}, that of {fastest} is {best}"
 
 
 def _file_system(

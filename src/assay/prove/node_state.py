@@ -28,36 +28,32 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
         nodes = _nodes(scheduler)
         if nodes is None:
             return wanted, []
-        said = _described(scheduler.filternodes(job, nodes))
+        nodes = list(scheduler.filternodes(job, nodes))
     except SILENT as error:
         return wanted, [_silence(error)]
-    there = sum(not why for why in said.values())
+    out = _out(nodes)
+    there = len(nodes) - len(out)
     if there >= wanted:
         return wanted, []
-    out = [_out(name, why) for name, why in sorted(said.items()) if why]
-    if len(said) < wanted:
-        out.append(f"Slurm has {len(said)} nodes for this job, {wanted} are asked for")
-    return there, out
+    causes = [out[name] for name in sorted(out)]
+    if len(nodes) < wanted:
+        causes.append(f"Slurm has {len(nodes)} nodes for this job, {wanted} are asked for")
+    return there, causes
 
 
 def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
     """The given nodes that are out of service now, one line each, or that Slurm is silent."""
     try:
-        nodes = _nodes(scheduler) or ()
+        out = _out(_nodes(scheduler) or ())
     except SILENT as error:
         return [_silence(error)]
-    said = _described(nodes)
-    return [_out(name, said[name]) for name in sorted(names) if said.get(name)]
+    return [out[name] for name in sorted(names) if name in out]
 
 
-def _described(nodes: Iterable[Any]) -> dict[str, str]:
-    """Each node and why it takes no job, empty if it does."""
-    said = (slurm.node(node.descr) for node in nodes)
-    return {node.name: node.out for node in said}
-
-
-def _out(name: str, why: str) -> str:
-    return Against(f"{name} is {why}", [name], How.OUT)
+def _out(nodes: Iterable[Any]) -> dict[str, str]:
+    """Name of each node that takes no job -> why, in one line."""
+    said = [slurm.node(node.descr) for node in nodes]
+    return {it.name: Against(f"{it.name} is {it.out}", [it.name], How.OUT) for it in said if it.out}
 
 
 def _nodes(scheduler: Any) -> Any:

@@ -373,14 +373,12 @@ def _wrong_lanes(log: UcxLog, carried: ucx_log.Carried, chosen: Transport) -> li
 def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transport) -> list[str]:
     if carried.means == ucx_log.NONE:
         return ["UCX's log does not show what carried the messages"]
-    if carried.means == ucx_log.FIRST_USE:  # it shows that cma carried, but not which sizes
-        lanes: Mapping[str, float] = carried.lanes
-        unproven: tuple[int, ...] = ()
-    else:
-        lanes = carried.by_size.get(max(sizes), {}) if sizes else carried.lanes
-        unproven = carried.unproven
-    problems = []
-    if unproven:
+    lanes, problems, unproven = carried.lanes, [], carried.unproven
+    # The first use of cma shows that it carried, but not which sizes.
+    sized = carried.means != ucx_log.FIRST_USE
+    if sized and sizes:
+        lanes = carried.by_size.get(max(sizes), {})
+    if sized and unproven:
         named = ", ".join(map(str, unproven[:4])) + (", ..." if len(unproven) > 4 else "")
         problems.append(f"UCX's log does not show what carried messages of {named} B")
     reached = set(map(transport_of, lanes))

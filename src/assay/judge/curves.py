@@ -158,7 +158,6 @@ def ratios(
     :param rows: with ``size`` [B] and one of ``latency`` [us], ``messages_per_s`` and
         ``bandwidth`` [MB/s].
     :param pattern: of the communication, a key of ``curves.yaml``.
-    :param once: what :func:`paid_once` gives.
     :param peak: the most that the path carries [MB/s], if it is known: of a latency, the rate of
         the link in one direction.
     :param alone: no other launch can follow, so the limits of times are :data:`ALONE` times wider.

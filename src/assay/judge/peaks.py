@@ -47,7 +47,6 @@ def hardware(site: Path) -> Known:
 def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> float | None:
     """Peak of one quantity of the hardware that plays a role on a partition.
 
-    :param site: the folder of the site.
     :param named: the partition's extra ``hardware``: role -> name, such as
         ``{"link": "infiniband-edr"}``.
     :param quantity: a key of :class:`Hardware`.

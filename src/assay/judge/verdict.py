@@ -142,8 +142,6 @@ def judge(samples: Sequence[float], reference: Reference) -> Judgement:
     of width zero, so it passes or fails.
 
     :param samples: values of one metric, one for each launch, in the reference's unit; finite.
-    :param reference: the expected value with its bounds, see
-        :class:`assay.judge.references.Reference`.
     """
     low, high = median_interval(samples)
     middle = statistics.median(samples)

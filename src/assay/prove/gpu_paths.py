@@ -138,20 +138,15 @@ def lacking(way: Way, lacks: Collection[str]) -> list[str]:
 def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[str, str]:
     """Variables that allow UCX only these paths between GPUs, and make it report its choice.
 
-    :param ucx_version: UCX version of the stack.
     :param device: for `inter-node`: HCA and port (``mlx5_0:1``), or a network device (``eth0``).
     :raises ValueError: the configuration is unknown, it has no effect in this place, or the
         switches of this UCX are not known.
     """
-    chosen, place, gpu = _of(way), way.place, way.gpu
-    version = _known(gpu, ucx_version)
     variables = {
-        "UCX_TLS": _list(way), "UCX_LOG_LEVEL": "info", **transports.tables(version), **gpu.log,
+        "UCX_TLS": _list(way), "UCX_LOG_LEVEL": "info",
+        **transports.tables(_known(way.gpu, ucx_version)), **way.gpu.log, **_rdma(way),
     }  # fmt: skip
-    if way.has_rdma:
-        # Elsewhere no part of UCX would read this variable.
-        variables[RDMA] = _rdma(chosen)
-    if place == INTER and device:
+    if way.place == INTER and device:
         variables["UCX_NET_DEVICES"] = device
     return variables
 
@@ -202,15 +197,14 @@ def prove(
     """Whether a run used the paths that its configuration allows, as far as UCX reports them.
 
     :param log: all UCX output of one launch, from all its processes.
-    :param sent: the messages, and where their buffers are.
     :raises ValueError: see :func:`environment`.
     """
     chosen, version, buffers = _of(way), _known(way.gpu, ucx_version), sent.buffers
     if not log.processes:
         return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     problems = transports.common_problems(log, _list(way), ucx_version, processes)
-    if way.has_rdma:
-        problems += transports.other_setting(log, RDMA, _rdma(chosen))
+    for name, value in _rdma(way).items():
+        problems += transports.other_setting(log, name, value)
     lanes = _lanes(log)
     tables = [row for table in log.peer_tables("") for row in table.rows]
     counted = {lane for row in tables if row.count and direct(row) for lane in row.lanes}
@@ -257,12 +251,9 @@ def _wrong_lanes(way: Way, lanes: Collection[str]) -> list[str]:
     return [*problems, *(f"{transport} is open between the processes" for transport in foreign)]
 
 
-#: The default, ``try``, gives no message if GPUDirect RDMA is not there.
-RDMA = "UCX_IB_GPU_DIRECT_RDMA"
-
-
-def _rdma(chosen: Configuration) -> str:
-    return "y" if chosen.rdma else "n"
+def _rdma(way: Way) -> dict[str, str]:
+    """The switch of GPUDirect RDMA, where UCX reads it."""
+    return {"UCX_IB_GPU_DIRECT_RDMA": "y" if _of(way).rdma else "n"} if way.has_rdma else {}
 
 
 def shows_buffers(gpu: Accelerator, ucx_version: str) -> bool:
@@ -348,7 +339,6 @@ def over_ipc(
 ) -> tuple[str, str]:
     """The kind of proof that IPC carried what it had to carry, and the problem; else empty.
 
-    :param log: all UCX output of one launch.
     :param sent: what was sent, all of it from GPU memory to GPU memory.
     """
     sizes, senders = sent.sizes, sent.senders

@@ -16,11 +16,10 @@ from reframe.frontend import dependencies
 from reframe.utility import OrderedSet
 
 
-def install(relaunched: Callable[[Any], bool], launch_again: Callable[[Any], None]) -> None:
+def install(attempts: Callable[[Any], Any]) -> None:
     """Replaces the function that finds the dependencies of each case in ReFrame.
 
-    :param relaunched: tells whether a retried test case is launched again.
-    :param launch_again: called with each case that is launched again for another case.
+    :param attempts: the :class:`assay.run.attempts.Attempts` of a test case; None if it had none.
     """
     of_reframe = dependencies.build_deps
     newest: dict[Any, Any] = {}
@@ -33,7 +32,7 @@ def install(relaunched: Callable[[Any], bool], launch_again: Callable[[Any], Non
         # newest cases.
         newest.update((case, case) for case in default_cases)
         newest.update((case, case) for case in cases)
-        cases = [*cases, *_compared(cases, newest, relaunched, launch_again)]
+        cases = [*cases, *_compared(cases, newest, attempts)]
         newest.update((case, case) for case in cases)
         graph = {}
         for case in cases:
@@ -47,10 +46,7 @@ def install(relaunched: Callable[[Any], bool], launch_again: Callable[[Any], Non
 
 
 def _compared(
-    cases: Sequence[Any],
-    newest: Mapping[Any, Any],
-    relaunched: Callable[[Any], bool],
-    launch_again: Callable[[Any], None],
+    cases: Sequence[Any], newest: Mapping[Any, Any], attempts: Callable[[Any], Any]
 ) -> list[Any]:
     """The cases that retried cases compare, and that must be launched again before them.
 
@@ -61,12 +57,14 @@ def _compared(
     left = list(cases)
     while left:
         case = left.pop()
-        if case not in found and not relaunched(case):
+        known = attempts(case)
+        if case not in found and not (known and known.relaunched):
             continue
         for other in _depends_on(case, newest):
             if other not in found and other not in cases:
                 found[other] = other.clone()
-                launch_again(other)
+                if known := attempts(other):
+                    known.again = True
                 left.append(found[other])
     return list(found.values())
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from reframe.core.exceptions import SanityError
 
 from assay.judge import Ratios
 from assay.parse import Row
 from assay.reframe_compat import dependencies
-
-#: The unique names of test, partition and stack.
-Key = tuple[str, str, str]
 
 
 @dataclass
@@ -47,6 +43,11 @@ class Attempts:
     passed: bool = False
     again: bool = False
     _judged: int = 0
+
+    @property
+    def relaunched(self) -> bool:
+        """Whether a retry launches the case again: it was launched, and is not settled."""
+        return self.launches > 0 and self.settled() is None
 
     def begin(self, stagedir: str) -> None:
         """Records that a job is about to be submitted."""
@@ -89,10 +90,11 @@ class Attempts:
         return type(self.failure)(said)
 
 
-_known: dict[Key, Attempts] = {}
+#: By the unique names of test, partition and stack.
+_known: dict[tuple[str, str, str], Attempts] = {}
 
 
-def of(key: Key) -> Attempts:
+def of(key: tuple[str, str, str]) -> Attempts:
     """The attempts of a case so far, before one more attempt.
 
     After a pass the attempts begin anew, because a rerun of the whole session (``--reruns``) is
@@ -106,19 +108,6 @@ def of(key: Key) -> Attempts:
     return known
 
 
-def _key(case: Any) -> Key:
-    return case.check.unique_name, case.partition.fullname, case.environ.name
-
-
-def _relaunched(case: Any) -> bool:
-    """Whether a retry of a case launches it again: it was launched, and is not settled."""
-    known = _known.get(_key(case))
-    return known is not None and known.launches > 0 and known.settled() is None
-
-
-def _launch_again(case: Any) -> None:
-    if known := _known.get(_key(case)):
-        known.again = True
-
-
-dependencies.install(_relaunched, _launch_again)
+dependencies.install(
+    lambda case: _known.get((case.check.unique_name, case.partition.fullname, case.environ.name))
+)

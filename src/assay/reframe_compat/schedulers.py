@@ -14,7 +14,6 @@ import re
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,26 +84,6 @@ def _what(error: SpawnedProcessError) -> str:
     return said if said.startswith(name) else f"{name}: {said}"
 
 
-@dataclass
-class _Watched:
-    """The state of a job, and since when it has that state (monotonic clock).
-
-    :ivar cancelled: when the job was first cancelled; None before that.
-    :ivar again: when the job may be cancelled again.
-    :ivar why: why the job was cancelled, if that makes its case fail.
-    :ivar said: the error message of scancel.
-    """
-
-    kind: str
-    since: float
-    cancelled: float | None = None
-    again: float = 0.0
-    pause: float = AGAIN_S
-    why: str = ""
-    said: str = ""
-    given_up: bool = False
-
-
 def _kind(state: str | None) -> str:
     if not state:
         return "unknown"
@@ -116,11 +95,22 @@ def _kind(state: str | None) -> str:
 
 
 class _Job(slurm._SlurmJob):  # type: ignore[misc]
-    """A job that asks Slurm for its nodes only once after it has ended, not at each access."""
+    """A job that knows since when it has its state (monotonic clock), and how it was cancelled.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._hosts_of: str | None = None
+    It asks Slurm for its nodes only once after it has ended, not at each access.
+
+    :ivar cancelled: when the job was first cancelled; None before that.
+    :ivar again: when the job may be cancelled again.
+    :ivar why: why the job was cancelled, if that makes its case fail.
+    :ivar said: the error message of scancel.
+    """
+
+    kind, since = "", 0.0
+    cancelled: float | None = None
+    again, pause = 0.0, AGAIN_S
+    why, said = "", ""
+    given_up = False
+    _hosts_of: str | None = None
 
     @property
     def nodelist(self) -> list[str]:
@@ -138,12 +128,11 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         # If sbatch is killed half-way, it may leave a job behind that nobody knows. It therefore
         # gets more time than other commands.
         self._submit_timeout = self.get_option("job_submit_timeout") or patience()
-        self._watched: dict[str, _Watched] = {}
         self._silent: float | None = None
         self._said = ""
 
     def poll(self, *jobs: Any) -> None:
-        asked = [job for job in jobs if job is not None and not self._is_over(job)]
+        asked = [job for job in jobs if job is not None and not job.given_up]
         if not asked:
             return
         try:
@@ -164,19 +153,14 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         self._num_sacct_failures = self._max_sacct_failures  # our patience() counts instead
         super().poll(*jobs)
 
-    def _is_over(self, job: Any) -> bool:
-        watched = self._watched.get(job.jobid)
-        return watched is not None and watched.given_up
-
     def _watch(self, job: Any) -> None:
         now, limit = time.monotonic(), patience()
         kind = _kind(job.state)
-        watched = self._watched.setdefault(job.jobid, _Watched(kind, now))
-        if watched.kind != kind:
-            watched.kind, watched.since = kind, now
+        if job.kind != kind:
+            job.kind, job.since = kind, now
         if kind == "ended":
             return
-        here = now - watched.since
+        here = now - job.since
         out_of_time = job.time_limit and kind == "running" and here > job.time_limit + limit
         waited = time.time() - job.submit_time
         if why := deadline.reached():
@@ -185,14 +169,14 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             self._end(job, f"cancelled: it ran {here:.0f} s, its limit is {job.time_limit:.0f} s")
         elif kind == "pending" and job.max_pending_time and waited >= job.max_pending_time:
             self._end(job)
-        elif watched.cancelled:
+        elif job.cancelled:
             self.cancel_many([job])
 
         where = f" on {job._nodespec}" if job._nodespec else ""
         if self._silent and now - self._silent > limit:
             self._give_up(job, f"is out of sight: {self._said}, for {now - self._silent:.0f} s")
-        elif watched.cancelled and now - watched.cancelled > limit:
-            said = f" (scancel: {watched.said})" if watched.said else ""
+        elif job.cancelled and now - job.cancelled > limit:
+            said = f" (scancel: {job.said})" if job.said else ""
             self._give_up(job, f"is {job.state}{where} {limit:.0f} s after scancel{said}")
         elif kind == "completing" and here > limit:
             self._give_up(job, f"is COMPLETING{where} for {here:.0f} s: its nodes do not get free")
@@ -201,15 +185,13 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
 
     def _give_up(self, job: Any, what: str) -> None:
         """Ends the job for ReFrame, and makes its case fail."""
-        watched = self._watched[job.jobid]
-        watched.given_up = True
-        before = f"{watched.why}; " if watched.why else ""
+        job.given_up = True
+        before = f"{job.why}; " if job.why else ""
         job._exception = JobError(f"{before}the job {what}; given up", job.jobid)
 
     def _end(self, job: Any, why: str = "") -> None:
-        watched = self._watched[job.jobid]
-        if why and not watched.why:
-            watched.why = why
+        if why and not job.why:
+            job.why = why
             job._exception = JobError(why, job.jobid)
         self.cancel_many([job])
 
@@ -220,26 +202,25 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         """Cancels the jobs that were not cancelled a moment ago; never raises."""
         now = time.monotonic()
         for job in jobs:
-            watched = self._watched.setdefault(job.jobid, _Watched(_kind(job.state), now))
-            if now < watched.again:
+            if now < job.again:
                 continue
-            watched.cancelled = watched.cancelled or now
-            watched.again = now + watched.pause
-            watched.pause *= 2
+            job.cancelled = job.cancelled or now
+            job.again = now + job.pause
+            job.pause *= 2
             try:
                 run_command(f"scancel {job.jobid}", check=True)
             except SpawnedProcessError as error:
-                watched.said = _what(error).removeprefix("scancel: ")
-                self.log(f"scancel {job.jobid}: {watched.said}")
+                job.said = _what(error).removeprefix("scancel: ")
+                self.log(f"scancel {job.jobid}: {job.said}")
             else:
-                watched.said = ""
+                job.said = ""
                 job._is_cancelling = True
 
     def _cancel_if_pending_too_long(self, jobs: Any) -> None:
         """Does nothing, because :meth:`_watch` does it."""
 
     def finished(self, job: Any) -> bool:
-        return self._is_over(job) or bool(super().finished(job))
+        return bool(job.given_up or super().finished(job))
 
     def wait(self, job: Any) -> None:
         while not self.finished(job):

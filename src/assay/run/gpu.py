@@ -32,8 +32,7 @@ class GpusOfNode(rfm.RegressionTestPlugin):
 
     def gpus_of_a_node(self) -> int:
         """How many GPUs a node of the partition has; the case is skipped if nothing says it."""
-        devices = self.current_partition.devices
-        there = sum(d.num_devices for d in devices if d.device_type == "gpu")
+        there = sum(each.num_devices for each in self.current_partition.select_devices("gpu"))
         self._undescribed(not there, "devices: the number of GPUs (type gpu) is missing")
         return int(there)
 

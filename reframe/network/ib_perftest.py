@@ -17,7 +17,6 @@ from assay.compare.tournament.measured import Pair
 from assay.parse import Parsed, ParseError, ib_perftest
 from assay.prove import counters
 from assay.run.nodes import AllNodesCheck
-from assay.run.partition import link_peaks
 from assay.run.sanity import not_as_requested
 from assay.run.site import misdescribed
 
@@ -204,4 +203,4 @@ class IbPerftest(AllNodesCheck):
         return {self.metric: parsed.quantity(self.column, size=self.metric_size)}
 
     def peaks(self, parsed):
-        return link_peaks(self, [self.metric]) if self.column == "bandwidth" else {}
+        return self.link_peaks([self.metric]) if self.column == "bandwidth" else {}

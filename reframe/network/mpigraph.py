@@ -11,7 +11,6 @@ from assay.compare.all_pairs import slow_nodes
 from assay.parse import mpigraph
 from assay.prove.links import message_bytes
 from assay.run import MpiTransportCheck
-from assay.run.partition import link_peaks
 from assay.workloads.sizing import Layout
 
 #: profile -> size of a message [B], repetitions, and messages in flight.
@@ -78,4 +77,4 @@ class MpiGraph(MpiTransportCheck):
         }
 
     def peaks(self, parsed):
-        return link_peaks(self, self.declares)
+        return self.link_peaks(self.declares)

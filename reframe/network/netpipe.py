@@ -6,7 +6,6 @@ from reframe.core.builtins import run_before
 from assay.parse import netpipe
 from assay.prove.links import message_bytes
 from assay.run.mpi import MpiTransportCheck
-from assay.run.partition import hardware_peak
 from assay.run.ucx import text
 
 MIB = 1 << 20
@@ -43,7 +42,7 @@ class NetPipe(MpiTransportCheck):
     def _repeats(self):
         """The ping-pongs of a trial between nodes: fewer on a slow link."""
         # A link that the site does not name may be that of an old network, 1 Gbit/s.
-        rate = hardware_peak(self, "link", "bandwidth") or 125
+        rate = self.hardware_peak("link", "bandwidth") or 125
         possible = SECONDS[self.profile] * rate * 1e6 / (2 * ONCE_EACH)
         return min(REPEATS, max(5, int(possible)))
 

@@ -13,7 +13,6 @@ from assay.parse import nvbandwidth
 from assay.run import StrictCheck
 from assay.run.gpu import GpuState
 from assay.run.nodes import median_and_worst, of_all
-from assay.run.partition import link_peaks
 
 #: Test of the program -> the beginning of its metrics.
 TESTS = {
@@ -74,4 +73,4 @@ class Nvbandwidth(GpuState, StrictCheck):
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):
-        return link_peaks(self, [name for name in self.declares if name.startswith(BETWEEN)])
+        return self.link_peaks([name for name in self.declares if name.startswith(BETWEEN)])

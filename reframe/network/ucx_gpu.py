@@ -21,8 +21,6 @@ from assay.prove.gpu_paths import Sent
 from assay.prove.launch import REFUSED_FILE
 from assay.run import StrictCheck, pair, perftest, ucx
 from assay.run.gpu import GpuMixin
-from assay.run.job_request import starter
-from assay.run.partition import link_peaks
 from assay.run.ucx import text
 from assay.workloads.sizing import Layout
 
@@ -116,7 +114,7 @@ class UcxGpu(GpuMixin, StrictCheck):
 
     def peaks(self, parsed):
         two = self.operation == "tag_bw" and self.gpus > 1
-        return link_peaks(self, [self.metric]) if two else {}
+        return self.link_peaks([self.metric]) if two else {}
 
 
 @rfm.simple_test
@@ -143,7 +141,7 @@ class UcxGpuBetween(UcxGpu):
 
     @run_after("setup")
     def one_process_on_each_node(self):
-        launcher = starter(self)
+        launcher = self._starter
         self.leave_out(
             "not-here", launcher != "srun", f"{launcher} cannot start the client on the second node"
         )
@@ -180,4 +178,4 @@ class UcxGpuBetween(UcxGpu):
         return [*problems, *crossing.problems]
 
     def peaks(self, parsed):
-        return link_peaks(self, [self.metric]) if self.operation == "tag_bw" else {}
+        return self.link_peaks([self.metric]) if self.operation == "tag_bw" else {}

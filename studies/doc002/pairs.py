@@ -15,7 +15,6 @@ from assay.prove import transports
 from assay.reframe_compat import testcase
 from assay.run import Figure, StrictCheck
 from assay.run.osu import OsuC, OsuPort
-from assay.run.partition import hardware_peak
 
 from .. import growth
 from . import counts
@@ -141,7 +140,7 @@ class MorePairsBase(StrictCheck):
 
         Pairs that wait for each answer need not fill it: if all send at once, the way back is idle.
         """
-        link = hardware_peak(self, "link", "bandwidth")
+        link = self.hardware_peak("link", "bandwidth")
         between = "inter-node" in self.current_partition.features
         if link is None or not between or self.benchmark == "multi_lat":
             return []

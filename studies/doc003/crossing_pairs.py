@@ -11,7 +11,6 @@ from assay.compare.tournament import measured
 from assay.parse import ParseError
 from assay.run import Figure, Peak
 from assay.run.pairs_of_nodes import SimultaneousPairs
-from assay.run.partition import halves
 
 from . import crossing
 
@@ -42,7 +41,7 @@ class CrossingPairs(SimultaneousPairs):
     def half_on_each_side(self):
         if self._absent:
             self._refuse(self._absent)
-        self.job.options += halves(self, self.num_tasks)
+        self.job.options += self.halves(self.num_tasks)
 
     def turns(self):
         # A round of k pairs across takes k times as long; all rounds take less than twice the last.

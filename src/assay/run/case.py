@@ -1,9 +1,9 @@
-"""One test case: the keys to look it up by, where it ran, and its record on disk."""
+"""One test case: what it needs to know of its place, its keys, where it ran, and its record."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,10 +12,13 @@ from reframe.core import runtime
 from reframe.core.exceptions import PerformanceError, SanityError
 
 from assay import accused
-from assay.judge import Verdict
-from assay.prove import plan, steering
+from assay.judge import Peak, Verdict, peak
+from assay.metrics import factor
+from assay.prove import busy, groups, plan, steering
+from assay.prove.groups import Between
 from assay.reframe_compat import testcase
 from assay.run import attempts
+from assay.run.site import misdescribed, site_directory
 from assay.store import record
 
 
@@ -28,6 +31,96 @@ class CaseBase(rfm.RegressionTestPlugin):
 
     #: The settings that are the machine's own, as far as the job script saw them.
     _machine: plan.Machine = plan.Machine()
+
+    def leave_out(self, kind: str, condition: object, why: str) -> None:
+        """Skips the case if the condition holds.
+
+        :param kind: one of :data:`assay.store.promise.KINDS`, by which sites allow skips.
+        """
+        self.skip_if(condition, f"{kind}: {why}")
+
+    def _undescribed(self, condition: object, what: str) -> None:
+        """Skips the case if the site does not say what it needs to know; the reason names it."""
+        name = self.current_partition.name
+        self.leave_out("undescribed", condition, f"partition {name!r}: {what}")
+
+    def partition_extra(self, name: str) -> Any:
+        """An extra of the partition; without it the case is skipped."""
+        extras = self.current_partition.extras
+        self._undescribed(name not in extras, f"extras: {type(self).__name__} needs {name!r}")
+        return extras[name]
+
+    def stack_extra(self, name: str) -> Any:
+        """An extra of the stack; without it the case is skipped."""
+        stack = self.current_environ
+        why = f"the stack {stack.name}: extras: {type(self).__name__} needs {name!r}"
+        self.leave_out("undescribed", name not in stack.extras, why)
+        return stack.extras[name]
+
+    @property
+    def between(self) -> Between | None:
+        """The link between two groups of nodes that the partition is; None if it is none.
+
+        :raises reframe.core.exceptions.ConfigError: the site does not describe it, or wrongly.
+        """
+        if "across" not in self.current_partition.features:
+            return None
+        try:
+            return groups.parse(self.partition_extra("between"))
+        except ValueError as error:
+            raise misdescribed(self.current_partition, f"extras: between: {error}") from None
+
+    def halves(self, nodes: int) -> list[str]:
+        """Options of the job by which half of its nodes are in each group that `between` joins."""
+        try:
+            return self.between.halves(nodes) if self.between else []
+        except ValueError as error:
+            self.leave_out("too-small", True, str(error))
+            return []
+
+    def hardware_peak(self, role: str, quantity: str) -> float | None:
+        """Peak of the hardware of the partition, None if unnamed; see :mod:`assay.judge.peaks`."""
+        hardware = self.current_partition.extras.get("hardware", {})
+        return peak(site_directory(), hardware, role, quantity)
+
+    def link_peaks(self, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
+        """The bandwidth of the link as the peak of these rates; empty if the link is unnamed.
+
+        :param ways: number of directions whose bytes the metrics count.
+        """
+        link = ways * (self.hardware_peak("link", "bandwidth") or 0)
+        peaks = {name: link * (factor("MB/s", self.declares[name]) or 0) for name in metrics}
+        return {name: Peak("link, hardware.yaml", value) for name, value in peaks.items() if value}
+
+    @property
+    def _others(self) -> Any:
+        """The extra ``others``: which processor time is ours, see :mod:`assay.prove.busy`."""
+        return self.current_partition.extras.get("others")
+
+    @property
+    def _of_a_person(self) -> bool:
+        """Whether the machine is that of a person. There, other work does not make a run red."""
+        return bool(self._others == busy.PROCESSES)
+
+    def _disturbance(self) -> str:
+        """What other work took during the last launch; empty if it took little, or is no excuse.
+
+        The launches of the test and of the tests that it compares are checked. The launch with the
+        most other work counts.
+        """
+        launches = [check._launched for check in (self, *testcase.compared(self))]
+        known = [launch.others for launch in launches if launch and launch.others]
+        if self._others is None or not known:
+            return ""
+        most = max(known, key=lambda others: others.processors)
+        return f"other work took {most}" if most.processors > busy.limit(site_directory()) else ""
+
+    def _cores_of_a_node(self) -> int:
+        """How many cores a node of the partition has; the case is skipped if nothing says it."""
+        its = self.current_partition.processor
+        why = "processor: num_cpus is missing; the number of ranks follows from it"
+        self._undescribed(not its.num_cpus, why)
+        return int(min(its.num_cores or its.num_cpus, its.num_cpus))
 
     @property
     def _hosts(self) -> list[str]:

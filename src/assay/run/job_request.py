@@ -10,9 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from reframe.core import runtime
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
 from reframe.core.logging import getlogger
@@ -22,15 +21,13 @@ from assay.run.case import CaseBase
 
 SLURM = ("slurm", "squeue")
 
-#: Schedulers that allocate nothing.
-_NOTHING_TO_ASK = ("local", "ssh")
-
 #: Launchers of ReFrame for mpirun, and those that start a remote shell.
 _MPIRUN = ("mpirun", "mpirun-openmpi", "mpirun-intelmpi", "mpiexec")
 _SHELLS = ("clush", "pdsh", "ssh")
 
-#: Programs that start ranks and hand them the variables of the job, on all nodes.
+#: Programs that start ranks, and those known to hand them the variables of the job on all nodes.
 _STARTERS = ("aprun", "flux", "ibrun", "jsrun", "lrun", "srun")
+HANDING_ON = (*_STARTERS, "local", "mpirun")
 
 #: An option that asks for GPUs, and one that states their number for the whole job.
 _GPUS = re.compile(r"gres={|(gres|tres)\S*[=: ]\S*gpu|--gpus|(^| )-G *[\w{]|gpus?=|(^| )-gpu ")
@@ -61,34 +58,6 @@ _NUMBERED = re.compile(r" -{1,2}(n|np|c|N|ppn|perhost|npernode|nperhost|map-by)[
 _said: set[str] = set()
 
 
-def starter(test: Any) -> str:
-    """The program by which a launcher starts ranks; ``mpirun`` for all that take its options.
-
-    A launcher of a site may have any name and any class: then the words of its command tell.
-    """
-    launcher = test.job.launcher
-    if isinstance(launcher, getlauncher("local")):
-        return "local"
-    if isinstance(launcher, tuple(map(getlauncher, _MPIRUN))):
-        return "mpirun"
-    names = [Path(word).name for word in " ".join(_command(test)).split()]
-    if {*names} & {"mpirun", "mpiexec", "orterun", "prterun"}:
-        return "mpirun"
-    return next((name for name in names if name in _STARTERS), str(launcher.registered_name))
-
-
-def hands_on_variables(test: Any) -> bool:
-    """Whether the launcher is known to give ranks on other nodes the variables of the job."""
-    return starter(test) in (*_STARTERS, "local", "mpirun")
-
-
-def _command(test: Any) -> list[str]:
-    job = test.job
-    job.num_tasks, job.num_tasks_per_node = test.num_tasks, test.num_tasks_per_node
-    job.num_cpus_per_task = test.num_cpus_per_task
-    return [str(word) for word in job.launcher.command(job)]
-
-
 def seconds(scheduler: str, option: str) -> float | None:
     """The limit of time in an option of a scheduler [s]; None if it has none."""
     match = _TIMES.get(scheduler, _TIME).search(option)
@@ -115,16 +84,34 @@ def _placeholders(options: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 class JobRequest(CaseBase):
     """The part of :class:`assay.run.strict.StrictCheck` that asks for what the job needs."""
 
-    if TYPE_CHECKING:  # of ReFrame
-        exclusive_access: bool
-        num_cpus_per_task: Any
-        time_limit: Any
-
     #: Whether the problem is sized by the memory of the node, all of which the job then needs.
     _whole_memory = False
 
     #: Profiles in which the time limit only ends what hangs, so that it may be shorter.
     _hurries: Collection[str] = ("smoke",)
+
+    def _launch_words(self) -> str:
+        """The command by which the launcher starts the ranks."""
+        job = self.job
+        job.num_tasks, job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+        job.num_cpus_per_task = self.num_cpus_per_task
+        return " ".join(map(str, job.launcher.command(job)))
+
+    @property
+    def _starter(self) -> str:
+        """The program by which a launcher starts ranks; ``mpirun`` for all that take its options.
+
+        A launcher of a site may have any name and any class: then the words of its command tell.
+        """
+        launcher = self.job.launcher
+        if isinstance(launcher, getlauncher("local")):
+            return "local"
+        if isinstance(launcher, tuple(map(getlauncher, _MPIRUN))):
+            return "mpirun"
+        names = [Path(word).name for word in self._launch_words().split()]
+        if {*names} & {"mpirun", "mpiexec", "orterun", "prterun"}:
+            return "mpirun"
+        return next((name for name in names if name in _STARTERS), str(launcher.registered_name))
 
     @run_after("setup")
     def _only_where_ranks_can_be(self) -> None:
@@ -140,11 +127,11 @@ class JobRequest(CaseBase):
     def _say_how_many_ranks(self) -> None:
         if not self.parallel:
             return
-        launcher, words = self.job.launcher, " ".join(_command(self))
+        launcher, words = self.job.launcher, self._launch_words()
         if "None" in words:  # of a site whose tests all state the cores of a rank
-            self.num_cpus_per_task = self.num_cpus_per_task or 1
+            self.num_cpus_per_task: Any = self.num_cpus_per_task or 1
         # Without a number, mpiexec may start one rank.
-        if starter(self) == "mpirun" and not _NUMBERED.search(words):
+        if self._starter == "mpirun" and not _NUMBERED.search(words):
             launcher.options = ["-n", str(self.num_tasks), *launcher.options]
 
     def _ask(self) -> None:
@@ -154,7 +141,7 @@ class JobRequest(CaseBase):
         self._nodes = -(-self._processes // (self.num_tasks_per_node or self._processes))
         self._only_what_can_be_started()
         self._fit_the_time()
-        if self._scheduler not in _NOTHING_TO_ASK:
+        if self._scheduler not in ("local", "ssh"):  # these allocate nothing
             self._ask_for_gpus()
             self._ask_for_accounts()
             if self.declares or self.parallel:  # others only look whether something is there
@@ -166,10 +153,8 @@ class JobRequest(CaseBase):
 
     def _resources(self) -> dict[str, list[str]]:
         """The resources of the partition, with their options; that of ReFrame itself first."""
-        name = self.current_partition.name
-        said = runtime.runtime().get_option(f"systems/0/partitions/@{name}/resources") or ()
-        found = {each["name"]: list(each.get("options", ())) for each in said}
-        return dict(sorted(found.items(), key=lambda resource: resource[0] != "_rfm_gpu"))
+        found = self.current_partition.resources.items()
+        return dict(sorted(found, key=lambda resource: resource[0] != "_rfm_gpu"))
 
     def _only_what_can_be_started(self) -> None:
         if self._processes == 1:
@@ -200,7 +185,7 @@ class JobRequest(CaseBase):
         why = f"{partition.fullname} ends a job after {limits[where] / 60:g} min ({where})"
         why += f"; the case may take {self.time_limit / 60:g} min"
         self.leave_out("too-small", self.profile not in self._hurries, why)
-        self.time_limit = limits[where]
+        self.time_limit: Any = limits[where]
 
     def _ask_for_gpus(self) -> None:
         if not self.num_gpus_per_node or any(map(_GPUS.search, self._options())):
@@ -258,7 +243,7 @@ class JobRequest(CaseBase):
         asked, job, scheduler = " ".join(self._options()), self.job, self._scheduler
         place = re.search(r"place=(\S+)", asked)
         if scheduler in SLURM:
-            self.exclusive_access = self.exclusive_access or not _SHARING.search(asked)
+            self.exclusive_access: bool = self.exclusive_access or not _SHARING.search(asked)
             if self._whole_memory and "--mem" not in asked:
                 job.options.append("--mem=0")
         elif scheduler in ("pbs", "pbspro"):

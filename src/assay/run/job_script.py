@@ -13,7 +13,7 @@ from reframe.core.builtins import run_after, run_before
 from assay import deadline
 from assay.prove import busy, counters, launch, steering
 from assay.reframe_compat import testcase
-from assay.run import attempts, options, shared
+from assay.run import attempts, options
 from assay.run.job_request import SLURM, JobRequest
 from assay.run.site import misdescribed
 from assay.store import record
@@ -102,8 +102,8 @@ class JobScript(JobRequest):
             self.postrun_cmds.insert(0, counters.in_job("after"))
         self.prerun_cmds.insert(0, launch.FIRST)
         self.postrun_cmds[:0] = launch.BEHIND
-        if ours := shared.ours(self):
-            self.prerun_cmds += [*busy.script(ours), launch.SHARED_BEFORE]
+        if self._others:
+            self.prerun_cmds += [*busy.script(self._others), launch.SHARED_BEFORE]
             self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND
         if measures:
             self.prerun_cmds.append(counters.WAIT)

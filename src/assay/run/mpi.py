@@ -21,9 +21,7 @@ from assay.catalogue import IN_IMAGE
 from assay.parse import Parsed, openmpi, ucx_log
 from assay.prove import launch, links, mpi, node_state, steering, transports
 from assay.prove.launch import SKIPPED_FILE
-from assay.run import shared, ucx
-from assay.run.job_request import starter
-from assay.run.partition import halves
+from assay.run import ucx
 from assay.run.site import misdescribed
 from assay.run.strict import StrictCheck
 from assay.run.ucx import UcxMixin, text
@@ -118,7 +116,7 @@ class MpiCheck(StrictCheck):
     def _no_path_without_reports(self) -> None:
         library = self.mpi_library
         # What nobody states may have changed since the site was accepted.
-        unstated = self._mpi_seen or shared.of_a_person(self)
+        unstated = self._mpi_seen or self._of_a_person
         kind = "incomplete" if unstated else "not-here"
         why = f"the MPI {library.word} reports no path that the suite can read; Open MPI does"
         self.leave_out(kind, isinstance(self, UcxMixin) and not library.reports, why)
@@ -143,8 +141,7 @@ class MpiCheck(StrictCheck):
             there, out = node_state.in_service(partition.scheduler, self.job, wanted)
             if there < wanted:
                 self._refuse([f"{there} of {wanted} nodes are in service", *out])
-        if self.between:
-            self.job.options += halves(self, wanted)
+        self.job.options += self.halves(wanted)
         self.num_tasks = self._layout.ranks
         self.num_tasks_per_node = self._layout.per_node
 
@@ -243,7 +240,7 @@ class MpiCheck(StrictCheck):
         self._mpi_seen = None
         if node is None or "image" in extras:
             return []
-        by_mpirun = starter(self) == "mpirun"
+        by_mpirun = self._starter == "mpirun"
         seen = mpi.of_run(node.libraries, node.launcher if by_mpirun else "")
         stated = self.mpi_library
         if seen is None or seen.reports == stated.reports:

@@ -15,7 +15,6 @@ from assay.judge import Verdict
 from assay.parse import Parsed, ParseError
 from assay.prove import counters, launch, links, node_state, plan, steering
 from assay.reframe_compat import testcase
-from assay.run import shared
 from assay.run.case import CaseBase
 from assay.run.site import site_references
 from assay.run.ucx import text
@@ -99,8 +98,8 @@ class Believed(CaseBase):
         slow = [*doubtful, *(self.accused(parsed) if parsed is not None else [])]
         missed = "" if problems or doubtful else self.missed()
         moved = [*rounded, *slow]
-        busy_with = shared.disturbance(self) if moved or missed else ""
-        if missed and busy_with and shared.of_a_person(self):
+        busy_with = self._disturbance() if moved or missed else ""
+        if missed and busy_with and self._of_a_person:
             moved, missed = [missed, *moved], ""
         if problems and busy_with:
             # What failed is red all the same, but other work may explain the rest.

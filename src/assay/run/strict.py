@@ -19,12 +19,11 @@ from assay.declared import Figure
 from assay.judge import Peak
 from assay.parse import Parsed
 from assay.run.job_script import JobScript
-from assay.run.partition import OnPartition
 from assay.run.sanity import Believed
 from assay.run.verdict import Judged, Measured
 
 
-class StrictCheck(OnPartition, JobScript, Believed, Judged, rfm.RunOnlyRegressionTest):
+class StrictCheck(JobScript, Believed, Judged, rfm.RunOnlyRegressionTest):
     """A benchmark with evidence for every number.
 
     A test states by variables of ReFrame what runs, and where: by feature words of partitions and

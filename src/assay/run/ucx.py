@@ -11,7 +11,7 @@ import reframe as rfm
 from assay.parse import Parsed, ucx_log
 from assay.parse.ucx_log import UcxLog
 from assay.prove import launch, mpi, plan, steering, transports
-from assay.run.job_request import hands_on_variables, starter
+from assay.run.job_request import HANDING_ON
 
 #: One log for each process, so that UCX never writes into the output of the benchmark.
 LOGS = "ucx.%h.%p.log"
@@ -89,9 +89,10 @@ class UcxMixin(rfm.RegressionTestPlugin):
         self.env_vars.update(mpi.OPEN_MPI.only_ucx)
         names = [name for name in self.env_vars if name.startswith(PASSED_ON)]
         several = self.num_tasks > (self.num_tasks_per_node or self.num_tasks)
-        why = f"the launcher {starter(self)} is not known to hand variables on to other nodes"
-        self.leave_out("not-here", several and not hands_on_variables(self), why)
-        passing = mpi.OPEN_MPI.passing_on(starter(self), names)
+        starter = self._starter
+        why = f"the launcher {starter} is not known to hand variables on to other nodes"
+        self.leave_out("not-here", several and starter not in HANDING_ON, why)
+        passing = mpi.OPEN_MPI.passing_on(starter, names)
         self.job.launcher.options = [*self.job.launcher.options, *passing]
 
     def examine(self, parsed: Parsed | None) -> list[str]:

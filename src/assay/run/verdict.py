@@ -12,27 +12,13 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before
 from reframe.core.exceptions import ConfigError, PerformanceError
 
+from assay import judge
 from assay import metrics as known
-from assay.judge import (
-    RED,
-    Peak,
-    Ratios,
-    Reference,
-    ReferencesError,
-    Verdict,
-    curves,
-    decided,
-    judge,
-    judge_ratios,
-    of_peak,
-    worst,
-)
+from assay.judge import RED, Peak, Ratios, Reference, ReferencesError, Verdict, curves, of_peak
 from assay.parse import Parsed, Quantity, formulas
 from assay.prove import mpi
 from assay.reframe_compat import runner
-from assay.run import shared
 from assay.run.case import CaseBase
-from assay.run.partition import hardware_peak
 from assay.run.site import site_references
 from assay.store import record
 from assay.store.record import BUSY, CALIBRATION
@@ -111,7 +97,7 @@ class Judged(CaseBase):
             ratios = self._ratios(parsed, peaks)
         except ReferencesError as error:
             self._fail([str(error)])
-        busy_with = self._record.get("busy") or shared.disturbance(self)
+        busy_with = self._record.get("busy") or self._disturbance()
         if busy_with and self._disturbed(
             self._judge_all(values, peaks, origins), ratios, busy_with
         ):
@@ -120,11 +106,11 @@ class Judged(CaseBase):
         metrics = self._record["metrics"] = self._judge_all(every, peaks, origins)
         curve = self._curve() if "curve" in self._record else None
         best = curves.best(self._attempts.rows, *curve) if curve else {}
-        plausible = judge_ratios(self._attempts.ratios, best)
-        verdict = worst(Verdict(m["verdict"]) for m in metrics.values())
+        plausible = judge.judge_ratios(self._attempts.ratios, best)
+        verdict = judge.worst(Verdict(m["verdict"]) for m in metrics.values())
         self._against_all = []
         if plausible.verdict is not Verdict.PASS:
-            verdict = worst([verdict, plausible.verdict])
+            verdict = judge.worst([verdict, plausible.verdict])
             self._against_all = [f"{plausible.verdict.value}: {plausible.why}"]
         elif verdict is Verdict.PASS and self._attempts.counted < self.least_launches:
             verdict = Verdict.INCONCLUSIVE
@@ -134,7 +120,7 @@ class Judged(CaseBase):
         if verdict not in RED:
             # A case with `measures_anew` false may still add a verdict of its own.
             self._attempts.passed = self.measures_anew
-        elif not self.measures_anew or decided(verdict, self._attempts.counted):
+        elif not self.measures_anew or judge.decided(verdict, self._attempts.counted):
             self._attempts.settle(PerformanceError(self._said_against()))
 
     def _judge_all(
@@ -163,7 +149,7 @@ class Judged(CaseBase):
         if column:
             library = self.current_environ.extras.get("mpi", "openmpi")
             # The site or the launch may say that ranks wait for a core.
-            waits = mpi.OPEN_MPI.waits(self._requested_variables()) or shared.ours(self) is not None
+            waits = mpi.OPEN_MPI.waits(self._requested_variables()) or self._others is not None
             self._record["curve"] = curves.judged_as(self.curve, waits, library)
             if once := curves.paid_once(parsed.rows, self.counted):
                 self._record["once"] = once
@@ -189,7 +175,7 @@ class Judged(CaseBase):
                 found.update(curves.outside(parsed.rows, bounds))
             peak = max(links, default=None)
             if peak is None and column == "latency":
-                peak = hardware_peak(self, "link", "bandwidth")
+                peak = self.hardware_peak("link", "bandwidth")
             found.update(curves.ratios(parsed.rows, *self._curve(), peak, alone))
         return found
 
@@ -200,18 +186,16 @@ class Judged(CaseBase):
     def _disturbed(self, metrics: dict[str, Any], ratios: Ratios, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds."""
         bad = [m for m in metrics.values() if m["verdict"] in RED]
-        plausible = judge_ratios([ratios])
+        plausible = judge.judge_ratios([ratios])
         said = [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad]
         if plausible.verdict is not Verdict.PASS:
             said.append(plausible.why)
         if "busy" in self._record:  # phase sanity has left the numbers without a verdict
             bad = list(metrics.values())
-        elif shared.of_a_person(self) and self._too_good(metrics, ratios):
+        elif not said or (self._of_a_person and self._too_good(metrics, ratios)):
             return False
-        elif said:
-            self._undecided(why, said)
         else:
-            return False
+            self._undecided(why, said)
         for metric in bad:
             metric.update(verdict=self._record["verdict"], why=f"{why}: {metric['why']}")
         self._record["metrics"] = metrics
@@ -240,11 +224,14 @@ class Judged(CaseBase):
         :returns: the reason for the failure of the case. It is empty on the machine of a person,
             where the last such launch ends the case without a verdict.
         """
-        last = shared.last_beside_others(self)
+        case = self._attempts  # whose `disturbed` are the launches before this one
+        most = min(judge.LAUNCHES_TO_FAIL, runner.retries() + 1)
+        enough = case.disturbed + 1 >= most or case.launches > runner.retries()
+        last = enough or not self.measures_anew
         self._attempts.disturb()
         if busy:
             self._record["busy"] = why
-        if busy and last and shared.of_a_person(self):
+        if busy and last and self._of_a_person:
             self._record["not_judged"] = list(map(str, against))
             self._close_record(Verdict.RECORDED, [])
             self._attempts.passed = self.measures_anew
@@ -276,7 +263,7 @@ class Judged(CaseBase):
         expected = site_references().find(self._keys(), name, unit, peak.value if peak else None)
         if not isinstance(expected, Reference):
             return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
-        judgement = judge(values, expected)
+        judgement = judge.judge(values, expected)
         # ReFrame shows and stores this reference. The reference has no bounds: ReFrame would judge
         # the median by them, and it has no third verdict.
         where = self.current_partition.fullname

@@ -18,67 +18,48 @@ from assay.run.job_request import SLURM, JobRequest
 from assay.run.site import misdescribed
 from assay.store import record
 
-#: How long a job may wait in the queue if the site sets no limit.
-MAX_PENDING = "1d"
-
 
 class JobScript(JobRequest):
     """The part of :class:`assay.run.strict.StrictCheck` that acts before the benchmark runs."""
 
     @run_before("setup")
-    def _take_the_options_of_the_site(self) -> None:
+    def _begin_unless_settled(self) -> None:
         # Before setup, only the test case knows its partition.
-        partition, _ = testcase.place(self)
+        partition, environ = testcase.place(self)
         try:
             options.take(self, partition.extras.get("options", {}))
         except ValueError as error:
             raise misdescribed(partition, str(error)) from None
-
-    @run_before("setup")
-    def _end_if_settled(self) -> None:
-        partition, environ = testcase.place(self)
-        self._attempts_key = (self.unique_name, partition.fullname, environ.name)
-        self._attempts = attempts.of(self._attempts_key)
-        failure = None if self.is_dry_run() else self._attempts.settled()
-        if failure:
+        self._attempts = attempts.of((self.unique_name, partition.fullname, environ.name))
+        if self.is_dry_run():
+            return
+        if failure := self._attempts.settled():
             if self._attempts.stagedir:
                 testcase.move(self, self._attempts.stagedir)
             raise failure
-        if not self.is_dry_run() and (why := deadline.reached()):
+        if why := deadline.reached():
             self.skip(f"{why} before it was begun")
 
     @run_after("setup")
-    def _mark_the_launch(self) -> None:
+    def _prepare_the_job(self) -> None:
+        partition = self.current_partition
         # ReFrame has just emptied the stage directory. What is older than this file is not of the
         # launch.
         self._nonce = secrets.token_hex(8)
         (Path(self.stagedir) / launch.NONCE_FILE).write_text(self._nonce + "\n")
-
-    @run_after("setup")
-    def _only_what_smoke_has(self) -> None:
         if self.profile == "smoke" and self.smoke is not None:
             out = {*self.smoke}.isdisjoint(map(str, self.identity().values()))
-            name = self.current_partition.fullname
-            why = f"the smoke profile of {name} is {', '.join(self.smoke)}"
+            why = f"the smoke profile of {partition.fullname} is {', '.join(self.smoke)}"
             self.leave_out("not-asked", out, why)
-
-    @run_after("setup")
-    def _wait_no_longer_than_the_site_says(self) -> None:
         # A job that asks for more nodes than are up stays in the queue for ever.
-        self.max_pending_time = self.current_partition.extras.get("max_pending", MAX_PENDING)
-
-    @run_after("setup")
-    def _end_with_its_node(self) -> None:
+        self.max_pending_time = partition.extras.get("max_pending", "1d")
         # By default Slurm restarts a job after its node has died, which hides the failure.
-        if self.current_partition.scheduler.registered_name in SLURM:
+        if partition.scheduler.registered_name in SLURM:
             self.job.options.append("--no-requeue")
-
-    @run_after("setup")
-    def _choose_launcher(self) -> None:
         if not self.parallel:
             self.job.launcher = getlauncher("local")()
         # The cases of all partitions on one machine then share ReFrame's limit `max_local_jobs`.
-        self.local = self.current_partition.scheduler.is_local
+        self.local = partition.scheduler.is_local
 
     @run_before("run")
     def _reach_into_the_image(self) -> None:

@@ -163,7 +163,7 @@ def test_names_of_file_systems_are_unique():
             for mount, kind in mounts
         ],
     }
-    found = describe.storage(place(answers=[here]), set(), [])
+    found = describe.storage(place(answers=[here]), set())
     assert [each["name"] for each in found] == ["scratch", "files-b-scratch", "files-gpu"]
 
 

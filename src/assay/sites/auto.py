@@ -60,7 +60,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     common: dict[str, Any] = {}
     if pool:
         place = describe.Place(pool, here, login=True)
-        common = describe.jobs(place, said, shlex.split(os.environ.get("ASSAY_ACCESS", "")), [])
+        common = describe.jobs(place, said, shlex.split(os.environ.get("ASSAY_ACCESS", "")))
         common["launcher"] = launcher
         common["resources"] = describe.GPU_RESOURCE if pool.shape.gpus else []
         if len(pool.up) > 1:
@@ -122,9 +122,8 @@ def _links(place: describe.Place, known: Known) -> list[dict[str, Any]]:
     if not (number.isdigit() and 2 <= int(number) <= count):
         raise ConfigError(f"ASSAY_NODES: {number!r} is not a number from 2 to {count}")
     device = os.environ.get("ASSAY_DEVICE", "")
-    stated = {**known, "link": dict(known["link"])}
     found = []
-    for each in describe.links(place, stated, [], device):
+    for each in describe.links(place, known, device):
         extras = {**each["extras"], "nodes": int(number)}
         extras["memory_fraction"] = machine.MEMORY_FRACTION
         if extras.get("hardware", {}).get("link") not in known["link"]:

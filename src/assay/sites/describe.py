@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from assay import catalogue
@@ -39,9 +39,6 @@ NODES = 4
 
 #: How a job asks Slurm for GPUs, in the format of ReFrame's configuration.
 GPU_RESOURCE = [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}]
-
-#: A port states a rounded rate: 56 Gb/s for the 54.5 Gb/s of FDR.
-ROUNDED = 0.05
 
 #: Generation of NVLink, by the beginning of the names of GPUs in ``hardware.yaml``.
 NVLINK = {"v100": 2, "a100": 3, "h100": 4}
@@ -86,12 +83,20 @@ class Place:
     :ivar here: what :func:`assay.node.provenance.node` found on the first node.
     :ivar there: the same of another node; None if only one was asked.
     :ivar login: ``here`` is of the login node. A compute node may have other names of devices.
+    :ivar gaps: what could not be found out; the functions below add to it.
+    :ivar links: links whose rate a device states, and that are not known; likewise.
     """
 
     pool: Pool
     here: Mapping[str, Any]
     there: Mapping[str, Any] | None = None
     login: bool = False
+    gaps: list[Gap] = field(default_factory=list)
+    links: dict[str, Hardware] = field(default_factory=dict)
+
+    def gap(self, where: str, what: str, do: str) -> None:
+        """Adds what could not be found out."""
+        self.gaps.append(Gap(where, what, do))
 
     @property
     def host(self) -> str:
@@ -187,22 +192,22 @@ def jobs(place: Place, said: Answers, access: Sequence[str], gaps: list[Gap]) ->
         "launcher": said.launcher,
         "access": [f"--partition={place.pool.partition.name}", "--exclusive", *access],
         "max_jobs": 1,
-        "processor": place.pool.shape.processor if place.login else _processor(place, gaps),
+        "processor": place.pool.shape.processor if place.login else _processor(place),
         "env_vars": variables,
     }
 
 
-def _processor(place: Place, gaps: list[Gap]) -> dict[str, int]:
+def _processor(place: Place) -> dict[str, int]:
     """The processor as the node describes it; where the node does not, as Slurm does."""
     said, seen = place.pool.shape.processor, place.here["topology"]
     cpus, cores, sockets = seen["cpus"], seen["cores"], seen["sockets"]
     if not (cpus and cores and sockets) or cpus % cores or cores % sockets:
         what = f"{place.host} does not describe its sockets and cores"
-        gaps.append(Gap("processor", what, "compare what Slurm says with lscpu on a node"))
+        place.gap("processor", what, "compare what Slurm says with lscpu on a node")
         return said
     if cpus != said["num_cpus"]:
         what = f"Slurm states {said['num_cpus']} processors, {place.host} has {cpus}"
-        gaps.append(Gap("processor", what, "correct what is wrong; the ranks follow from it"))
+        place.gap("processor", what, "correct what is wrong; the ranks follow from it")
         return said
     return Shape(sockets, cores // sockets, cpus // cores, 0, "").processor
 
@@ -218,16 +223,14 @@ def _partition(
     return {"name": name, "descr": descr, "features": features, "extras": extras}
 
 
-def intra_node(place: Place, gaps: list[Gap]) -> dict[str, Any]:
+def intra_node(place: Place) -> dict[str, Any]:
     """The partition of the ranks on one node."""
     where, opened, extras = "partition intra-node", place.transports, place.extras
-    network = {name for name in opened if name in TRANSPORTS and TRANSPORTS[name].network}
-    over = [w for w in SWITCHED if w in opened and (w not in network or "lo" in opened[w])]
+    over = [w for w in SWITCHED if w in opened and (not TRANSPORTS[w].network or "lo" in opened[w])]
     if "clock_hz" not in extras:
-        what = "the nominal clock of a core is not known"
-        gaps.append(Gap(where, what, "write it as clock_hz [Hz]"))
+        place.gap(where, "the nominal clock of a core is not known", "write it as clock_hz [Hz]")
     if not extras["memory_bytes"]:
-        gaps.append(Gap(where, "the memory of a node is not known", "correct memory_bytes"))
+        place.gap(where, "the memory of a node is not known", "correct memory_bytes")
     seen = place.here["topology"]
     shape = [("processors", "cpus"), ("sockets", "sockets"), ("NUMA nodes", "numa_nodes")]
     said = ", ".join(f"{name}: {seen[key]}" for name, key in shape if seen[key])
@@ -260,21 +263,14 @@ def default_route(routes: str) -> str | None:
     return next((row[0] for row in rows if len(row) > 1 and row[1] == "00000000"), None)
 
 
-def over(link: str, transports: Iterable[str]) -> list[str]:
-    """The transports that reach other nodes over a link."""
-    network = [name for name in transports if TRANSPORTS[name].network]
-    return [name for name in network if (name == "tcp") == (link == "ethernet")]
-
-
-def links(place: Place, known: Known, gaps: list[Gap], device: str = "") -> list[dict[str, Any]]:
+def links(place: Place, known: Known, device: str = "") -> list[dict[str, Any]]:
     """A partition for each link between nodes: InfiniBand, and the interface toward a node.
 
-    :param known: gets the links whose rate a device states, if they are not there.
     :param device: the only one, ``mlx5_0:1`` or ``eth0``.
     """
     if len(place.pool.up) < 2:
         what = f"fewer than two nodes of {place.pool.partition.name} take jobs now"
-        gaps.append(Gap("links", what, "describe the link when two nodes are up"))
+        place.gap("links", what, "describe the link when two nodes are up")
         return []
     interface = place.here["toward_peer"] or default_route(place.here["routes"] or "")
     # IP over InfiniBand is no link of its own.
@@ -282,76 +278,76 @@ def links(place: Place, known: Known, gaps: list[Gap], device: str = "") -> list
     found = []
     for each in filter(None, [device] if device else [fastest(place.ports), ethernet]):
         describe = _infiniband if ":" in each else _ethernet
-        found.append(describe(place, each, known, gaps))
+        found.append(describe(place, each, known))
     for name, said in place.ports.items():
         if _is_up(said, "Ethernet"):
             do = f"add rc_mlx5 or rc_verbs, network_device {name} and gid_index to a partition"
             what = f"{name} is RoCE, and which GID joins the nodes is not known"
-            gaps.append(Gap("links", what, do))
+            place.gap("links", what, do)
     if not found:
         do = "add a partition with inter-node and its network_device"
-        gaps.append(Gap("links", "no device toward another node was found", do))
+        place.gap("links", "no device toward another node was found", do)
     return found
 
 
-def _infiniband(place: Place, name: str, known: Known, gaps: list[Gap]) -> dict[str, Any]:
+def _infiniband(place: Place, name: str, known: Known) -> dict[str, Any]:
     where, said = "partition infiniband", place.ports.get(name)
     if said is None or not _rate(said)[0]:
-        return _between(place, "infiniband", name, None, gaps)
+        return _between(place, "infiniband", name, None)
     number, generation = _rate(said)
     link = f"infiniband-{generation}" if generation else "infiniband"
-    link = _stated(known, link, number, f"{name} of {place.host}")
+    link = _stated(place, known, link, number, name)
     what = f"{name} has {said['rate']} on {place.host}; whether that was bought is not known"
-    gaps.append(Gap(where, what, f"compare, and write health: {{port_rate: {said['rate']}}}"))
+    place.gap(where, what, f"compare, and write health: {{port_rate: {said['rate']}}}")
     ports = {name: each for name, each in place.ports.items() if _is_up(each, "InfiniBand")}
     equal = [name for name, each in ports.items() if each["rate"] == said["rate"]]
     if len(equal) > 1:
         what = f"{len(equal)} ports are equal ({', '.join(equal)}), and one is described"
         do = "name all in network_device and add rails, if they join the same nodes"
-        gaps.append(Gap(where, what, do))
-    return _between(place, "infiniband", name, link, gaps)
+        place.gap(where, what, do)
+    return _between(place, "infiniband", name, link)
 
 
-def _ethernet(place: Place, device: str, known: Known, gaps: list[Gap]) -> dict[str, Any]:
+def _ethernet(place: Place, device: str, known: Known) -> dict[str, Any]:
     where, link = "partition ethernet", None
     said = place.here["network"]["interfaces"].get(device, {}).get("speed_mbit")
     if device not in place.here["physical"]:
         what = f"{device} is no device of hardware, so the rate of the link is not known"
-        gaps.append(Gap(where, what, _ADD_PEAK))
+        place.gap(where, what, _ADD_PEAK)
     elif not (said and said.isdigit() and int(said)):
-        gaps.append(Gap(where, f"{device} does not state its rate", _ADD_PEAK))
+        place.gap(where, f"{device} does not state its rate", _ADD_PEAK)
     else:
-        link = _stated(known, "ethernet", int(said) / 1000, f"{device} of {place.host}")
+        link = _stated(place, known, "ethernet", int(said) / 1000, device)
         what = f"{device} states {said} Mbit/s; whether that was bought is not known"
-        gaps.append(Gap(where, what, "compare"))
-    return _between(place, "ethernet", device, link, gaps)
+        place.gap(where, what, "compare")
+    return _between(place, "ethernet", device, link)
 
 
-def _stated(known: Known, name: str, rate: float, device: str) -> str:
+def _stated(place: Place, known: Known, name: str, rate: float, device: str) -> str:
     """The name of a link with a rate that a device states.
 
-    If no link of this name has that rate, such as half of the lanes of HDR, it becomes known.
+    A rate that no link of this name has, such as half of the lanes of HDR, makes a new link.
     """
     bandwidth = rate * 125
     entry = known["link"].get(name)
-    if entry and abs((entry.bandwidth or 0) - bandwidth) <= ROUNDED * bandwidth:
+    # A port states a rounded rate: 56 Gb/s for the 54.5 Gb/s of FDR.
+    if entry and abs((entry.bandwidth or 0) - bandwidth) <= 0.05 * bandwidth:
         return name
     own = re.sub(r"[^a-z0-9-]", "-", f"{name}-{rate:g}gbit")
-    source = f"the rate that {device} states, {rate:g} Gbit/s; not measured"
-    known["link"].setdefault(own, Hardware(source, bandwidth))
+    if own not in known["link"]:
+        source = f"the rate that {device} of {place.host} states, {rate:g} Gbit/s; not measured"
+        place.links[own] = Hardware(source, bandwidth)
     return own
 
 
-def _between(
-    place: Place, name: str, device: str, link: str | None, gaps: list[Gap]
-) -> dict[str, Any]:
+def _between(place: Place, name: str, device: str, link: str | None) -> dict[str, Any]:
     opened = place.transports
-    reach = [w for w in over(name, SWITCHED) if device in opened.get(w, ())]
-    if place.login:
-        reach = [w for w in over(name, SWITCHED) if w in opened]
+    network = [w for w in SWITCHED if TRANSPORTS[w].network]
+    over = [w for w in network if (w == "tcp") == (name == "ethernet")]
+    reach = [w for w in over if (w in opened if place.login else device in opened.get(w, ()))]
     if not reach:
         what = f"UCX lists no transport on {device}"
-        gaps.append(Gap(f"partition {name}", what, "look at ucx_info -d in a job"))
+        place.gap(f"partition {name}", what, "look at ucx_info -d in a job")
     last = place.pool.shape.processor["num_cpus"] - 1
     options = {
         "PairsOfNodes.width": 1,
@@ -385,11 +381,7 @@ def models(here: Mapping[str, Any]) -> tuple[str | None, list[str]]:
 
 
 def gpus(
-    place: Place,
-    known: Known,
-    stack: Sequence[str],
-    between: Sequence[Mapping[str, Any]],
-    gaps: list[Gap],
+    place: Place, known: Known, stack: Sequence[str], between: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """A partition for the GPUs of a node, and one for those of several nodes.
 
@@ -400,25 +392,22 @@ def gpus(
     if not (count := allocated or len(listed)):
         return []
     words = ["gpu", *([vendor] if vendor else [])]
-    gaps += _unclear(place, vendor, listed, stack)
-    hardware = {}
-    if listed and listed[0] in known["gpu"]:
-        hardware["gpu"] = listed[0]
-    elif listed:
-        what = f"the peak of {listed[0]} is not in hardware.yaml"
-        gaps.append(Gap("partition gpu", what, _ADD_PEAK))
+    _compare(place, vendor, listed, stack)
+    model = listed[0] if listed else ""
+    hardware = {"gpu": model} if model in known["gpu"] else {}
+    if model and not hardware:
+        place.gap("partition gpu", f"the peak of {model} is not in hardware.yaml", _ADD_PEAK)
     links = nvlinks(place.here["topology_of_gpus"] or "")
     if place.here["topology_of_gpus"] is None and count > 1:
         what = "how the GPUs of a node are joined is not known"
-        gaps.append(Gap("partition gpu", what, "add nvlink, if they are joined so"))
+        place.gap("partition gpu", what, "add nvlink, if they are joined so")
     named = dict(hardware)
     if links:
-        model = listed[0] if listed else ""
         named["link"] = f"nvlink{NVLINK.get(model.partition('-')[0])}-{links}-links"
         if named["link"] not in known["link"]:
             del named["link"]
             what = f"the peak of {links} NVLinks of {model} is not in hardware.yaml"
-            gaps.append(Gap("partition gpu", what, _ADD_PEAK))
+            place.gap("partition gpu", what, _ADD_PEAK)
     devices = {
         "devices": [{"type": "gpu", "num_devices": count}],
         **({"resources": GPU_RESOURCE} if allocated else {}),
@@ -434,25 +423,24 @@ def gpus(
     return [{**each, **devices} for each in found]
 
 
-def _unclear(
-    place: Place, vendor: str | None, listed: Sequence[str], stack: Sequence[str]
-) -> Iterable[Gap]:
+def _compare(place: Place, vendor: str | None, listed: Sequence[str], stack: Sequence[str]) -> None:
+    """Compares the GPUs that Slurm allocates with those that the driver lists, and the stack."""
     where, allocated = "partition gpu", place.pool.shape.gpus
     if not listed:
         what = f"Slurm states {allocated} GPUs, and no driver lists them on {place.host}"
-        yield Gap(where, what, "look at nvidia-smi -L or rocminfo in a job")
+        place.gap(where, what, "look at nvidia-smi -L or rocminfo in a job")
     elif not allocated:
         what = "Slurm does not allocate the GPUs (no gres)"
-        yield Gap(where, what, "check that --exclusive gives all GPUs of a node")
+        place.gap(where, what, "check that --exclusive gives all GPUs of a node")
     elif len(listed) != allocated:
         what = f"Slurm states {allocated} GPUs, the driver of {place.host} lists {len(listed)}"
-        yield Gap(where, what, "correct what is wrong; ranks follow from num_devices")
+        place.gap(where, what, "correct what is wrong; ranks follow from num_devices")
     if len({*listed}) > 1:
         what = f"the GPUs differ: {', '.join(sorted({*listed}))}"
-        yield Gap(where, what, "describe each kind as a partition")
+        place.gap(where, what, "describe each kind as a partition")
     if vendor and f"ucx-{vendor}" not in stack:
         what = f"no UCX for {vendor} was found, so the cases between GPUs are skipped"
-        yield Gap(where, what, "load one that is built for the GPUs, and programs of OSU")
+        place.gap(where, what, "load one that is built for the GPUs, and programs of OSU")
 
 
 def nvlinks(topology: str) -> int:
@@ -469,7 +457,7 @@ def word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 
-def storage(place: Place, seen: set[str], gaps: list[Gap]) -> list[dict[str, Any]]:
+def storage(place: Place, seen: set[str]) -> list[dict[str, Any]]:
     """A partition for each file system of users on which this user can write.
 
     :param seen: mount points of shared file systems that have a partition; it grows.
@@ -485,7 +473,7 @@ def storage(place: Place, seen: set[str], gaps: list[Gap]) -> list[dict[str, Any
         if shared and directory is None:
             nothing = f"no directory on it that {place.here['user']} can write was found"
             what = f"{mount} ({kind}): {each.get('error') or nothing}"
-            gaps.append(Gap("storage", what, _ADD_STORAGE))
+            place.gap("storage", what, _ADD_STORAGE)
         local = mount == "/dev/shm" if kind == "tmpfs" else not OF_THE_SYSTEM.match(mount)  # noqa: S108
         if directory is None or not (shared or local):
             continue
@@ -506,7 +494,7 @@ def storage(place: Place, seen: set[str], gaps: list[Gap]) -> list[dict[str, Any
         )
     if not found:
         what = f"no file system of users was found on {place.host}"
-        gaps.append(Gap("storage", what, _ADD_STORAGE))
+        place.gap("storage", what, _ADD_STORAGE)
     return found
 
 
@@ -519,21 +507,20 @@ def stack(
     """The environment of the programs that are on PATH on a node."""
     said, programs = place.here["said"], place.here["programs"]
 
-    def answer(*command: str) -> str:
-        return str(said.get(" ".join(command), ""))
-
-    features, extras = detect.described(programs.__contains__, answer)
+    features, extras = detect.described(
+        programs.__contains__, lambda *command: str(said.get(" ".join(command), ""))
+    )
     name = "modules" if modules else "system"
     if "mpi" not in features:
-        gaps.append(Gap(f"stack {name}", f"no mpirun is on PATH of {place.host}", _NO_MPI))
+        place.gap(f"stack {name}", f"no mpirun is on PATH of {place.host}", _NO_MPI)
     elif "openmpi_version" not in extras:
         extras.setdefault("mpi", "unknown")
         what = f"{programs['mpirun']} is not of Open MPI: tests of a path are skipped"
-        gaps.append(Gap(f"stack {name}", what, _NO_MPI))
+        place.gap(f"stack {name}", what, _NO_MPI)
     if missing := [word for word in EXPECTED if word not in features]:
         what = f"not on PATH of {place.host}: {', '.join(missing)}"
         do = "install or load what you want to run, and add it to features"
-        gaps.append(Gap(f"stack {name}", what, do))
+        place.gap(f"stack {name}", what, do)
     if osu_py and "mpi" in features and not modules:
         features.append("osu-py")
         extras["osu_py_command"] = osu_py

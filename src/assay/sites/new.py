@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from reframe.core.exceptions import ConfigError, ReframeError
@@ -68,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
     partitions, nodes = slurm.partitions(said.partitions), slurm.nodes(said.nodes)
     pools = chosen(partitions, nodes, args.partition, gaps)
     system, of_modules = _modules(args.module)
-    useful = ", ".join(promise.few(of_modules, SHOWN))
+    useful = ", ".join(promise.few(of_modules))
     places = _places(pools, args, gaps)
     osu_py = machine.osu_py(args.folder.resolve().parent)
     known = hardware(args.folder / args.name)
@@ -293,50 +293,48 @@ def draft(  # noqa: PLR0913, PLR0917
     osu_py: str | None = None,
 ) -> Draft:
     """The site for some places. The partitions of the first one have names without a prefix."""
-    known = {**known, "link": dict(known["link"])}
-    before = {*known["link"]}
     first, together = places[0], any(place.together for place in places)
-    gaps: list[Gap] = []
-    made = Draft(describe.stack(first, modules, osu_py, gaps), together, gaps=gaps)
+    made = Draft(describe.stack(first, modules, osu_py), together)
     seen: set[str] = set()
     for place in places:
-        name, gaps = place.pool.partition.name, list(_of_nodes(place))
-        between = describe.links(place, known, gaps)
+        name, prefix = place.pool.partition.name, ""
+        _look_at_the_nodes(place)
+        between = describe.links(place, known)
         found = [
-            describe.intra_node(place, gaps),
+            describe.intra_node(place),
             *between,
-            *describe.gpus(place, known, made.stack["features"], between, gaps),
-            *describe.storage(place, seen, gaps),
+            *describe.gpus(place, known, made.stack["features"], between),
+            *describe.storage(place, seen),
         ]
-        common = describe.jobs(place, said, access, gaps)
+        common = describe.jobs(place, said, access)
         made.common[name] = {**common, "environs": [made.stack["name"]]}
         if place is not first:
             missing = sorted({*first.here["programs"]} - {*place.here["programs"]})
             if missing:
                 what = f"{place.host} has no {', '.join(missing)}, which {first.host} has"
-                gaps.append(Gap("stack", what, "give these partitions a stack of their own"))
-            gaps = [Gap(f"{name}: {gap.where}", gap.what, gap.do) for gap in gaps]
+                place.gap("stack", what, "give these partitions a stack of their own")
+            prefix = f"{name}: "
             for each in found:
                 each["name"] = f"{describe.word(name)}-{each['name']}"
         made.partitions[name] = found
-        made.gaps += gaps
-    made.links.update({name: each for name, each in known["link"].items() if name not in before})
+        made.links = {**place.links, **made.links}
+        made.gaps += [Gap(f"{prefix}{gap.where}", gap.what, gap.do) for gap in place.gaps]
     return made
 
 
-def _of_nodes(place: Place) -> Iterable[Gap]:
+def _look_at_the_nodes(place: Place) -> None:
     where, pool = f"partition {place.pool.partition.name} of Slurm", place.pool
     for kind in pool.others:
         do = "copy its partitions, and add --constraint to access"
-        yield Gap(where, f"not described: {kind}", do)
+        place.gap(where, f"not described: {kind}", do)
     if down := [node for node in pool.nodes if node.out]:
         states = ", ".join(sorted({node.state for node in down}))
         what = f"{slurm.named(down)} take no jobs ({states})"
-        yield Gap(where, what, "mend them, raise `nodes`")
+        place.gap(where, what, "mend them, raise `nodes`")
     for limit in pool.partition.limits:
-        yield Gap(where, f"it has {limit}", "check that your jobs may use it: --access")
+        place.gap(where, f"it has {limit}", "check that your jobs may use it: --access")
     for line in place.here["hung"]:
-        yield Gap(where, f"on {place.host} {line}", "mend it")
+        place.gap(where, f"on {place.host} {line}", "mend it")
 
 
 def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:

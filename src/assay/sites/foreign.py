@@ -16,7 +16,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from reframe.core.config import load_config
@@ -59,6 +59,8 @@ class Words(msgspec.Struct, forbid_unknown_fields=True):
 #: Parts of a configuration.
 Parts = list[dict[str, Any]]
 
+T = TypeVar("T")
+
 
 def load(paths: Sequence[Path]) -> Any:
     """The configuration of some files, as ReFrame loads it.
@@ -96,12 +98,20 @@ def sections(config: Any) -> dict[str, Any]:
     return whole
 
 
+def one_of(known: Mapping[str, T], name: str, nobody: str) -> T:
+    """The entry of a name.
+
+    :param nobody: what the message says before the name if there is no such entry.
+    """
+    if name not in known:
+        raise ConfigError(f"{nobody} {name!r}; {files.nearest(name, known)}")
+    return known[name]
+
+
 def named(config: Any, name: str, where: str) -> dict[str, Any]:
     """The system of a name."""
     known: dict[str, dict[str, Any]] = {system["name"]: system for system in config["systems"]}
-    if name not in known:
-        raise ConfigError(f"{where}: has no system {name!r}; {files.nearest(name, known)}")
-    return known[name]
+    return one_of(known, name, f"{where}: has no system")
 
 
 def join(
@@ -131,14 +141,11 @@ def join(
         _check(f"{file}: stacks/{name}", config, stack.set, "environments")
     for name, place in said.places.items():
         where = f"{file}: places/{name}"
-        if place.of not in bases:
-            mend = files.nearest(place.of, bases)
-            raise ConfigError(f"{where}/of: {said.system} has no partition {place.of!r}; {mend}")
+        base = one_of(bases, place.of, f"{where}/of: {said.system} has no partition")
         if name in bases:
             raise ConfigError(
                 f"{where}: is the name of a partition of {said.system}; choose another"
             )
-        base = bases[place.of]
         clone = {
             **copy.deepcopy(base),
             "name": name,
@@ -179,13 +186,9 @@ def _stack(
     file: Path, name: str, stacks: Mapping[str, Addition], defined: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """The definition of a stack for the places of a partition."""
-    if name not in stacks:
-        raise ConfigError(f"{file}: environs: no stack {name!r}; {files.nearest(name, stacks)}")
-    said = stacks[name]
-    if (of := said.of or name) not in defined:
-        mend = files.nearest(of, defined)
-        raise ConfigError(f"{file}: stacks/{name}: the partition has no environment {of!r}; {mend}")
-    base = copy.deepcopy(defined[of])
+    said = one_of(stacks, name, f"{file}: environs: no stack")
+    nobody = f"{file}: stacks/{name}: the partition has no environment"
+    base = copy.deepcopy(one_of(defined, said.of or name, nobody))
     extras = {**base.get("extras", {}), **said.extras}
     return {**base, **said.set, "name": name, "features": said.features, "extras": extras}
 
@@ -196,9 +199,7 @@ def _check(where: str, config: Any, given: Iterable[str], *kinds: str) -> None:
     for kind in kinds:
         schema = schema["properties"][kind]["items"]
     for key in given:
-        if key not in schema["properties"]:
-            mend = files.nearest(key, schema["properties"])
-            raise ConfigError(f"{where}/set: ReFrame has no key {key!r}; {mend}")
+        one_of(schema["properties"], key, f"{where}/set: ReFrame has no key")
 
 
 def _describe(clone: dict[str, Any], topology: Path) -> None:

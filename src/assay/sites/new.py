@@ -26,7 +26,7 @@ from assay.exits import Exit
 from assay.judge import Known, ReferencesError, hardware
 from assay.locks import package
 from assay.node import provenance
-from assay.sites import adopt, describe, detect, expect, machine, written
+from assay.sites import adopt, describe, detect, expect, foreign, machine, written
 from assay.sites.describe import Gap, Place
 from assay.sites.written import Draft
 from assay.slurm import Partition, Pool
@@ -149,11 +149,9 @@ def chosen(
     Without a wish, a partition is left out if others have all its nodes already.
     """
     known = {partition.name: partition for partition in partitions}
-    for name in wanted:
-        if name not in known:
-            mend = files.nearest(name, known)
-            raise ConfigError(f"--partition: Slurm has no {name!r}; {mend}")
-    asked = [known[name] for name in dict.fromkeys(wanted)] or [p for p in partitions if p.open]
+    nobody = "--partition: Slurm has no"
+    asked = [foreign.one_of(known, name, nobody) for name in dict.fromkeys(wanted)]
+    asked = asked or [partition for partition in partitions if partition.open]
     found: list[Pool] = []
     covered: set[str] = set()
     for partition in asked:

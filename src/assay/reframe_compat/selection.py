@@ -19,10 +19,7 @@ _only: set[str] = set()
 
 
 def reserve(places: Iterable[str]) -> None:
-    """Keeps any other test, such as one for all partitions (``*``), from places.
-
-    :param places: full names, ``system:partition``.
-    """
+    """Keeps any other test, such as one for all partitions (``*``), from ``system:partition``."""
     _only.update(places)
 
 

@@ -42,10 +42,7 @@ def of_assay(test: Any) -> bool:
 
 
 def other_sanity(test: type, ours: type) -> str:
-    """The name of a sanity function that a class has in place of that of a base; else empty.
-
-    :param ours: the class whose sanity function counts.
-    """
+    """The name of a sanity function that a class has in place of that of `ours`; else empty."""
     kept = vars(ours)["_rfm_sanity"]
     found = (vars(each).get("_rfm_sanity", kept) for each in test.__mro__)
     return next((str(each.__name__) for each in found if each is not kept), "")

@@ -110,15 +110,12 @@ class HplCheck(LinpackCheck):
     reports = hpl.HOST
 
     def input_text(self, orders: Sequence[int], grid: Grid) -> str:
-        """``HPL.dat`` for these orders."""
         return hpl_input.hpl(orders, [self.block], grid)
 
     def read(self) -> Parsed:
-        """The output of HPL; each of its residuals counts."""
         return hpl.parse(self.stdout_text())
 
     def requested(self) -> Mapping[str, object]:
-        """The program, and the threshold of its own residuals."""
         return {"program": self.reports, "threshold": hpl.THRESHOLD}
 
     def examine(self, parsed: Parsed | None) -> list[str]:

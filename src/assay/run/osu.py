@@ -61,7 +61,6 @@ class OsuBase(MpiTransportCheck):
             self.nodes_taken = None
 
     def ranks_on(self, cores: int) -> int:
-        """As many as the benchmark takes."""
         return BENCHMARKS[self.benchmark].ranks(cores)
 
     @property
@@ -113,7 +112,6 @@ class OsuBase(MpiTransportCheck):
         return self._asked("iterations"), SMOKE_LARGE[1]
 
     def requested(self) -> Mapping[str, Any]:
-        """The program, for buffers in host memory."""
         # A program for GPUs has the same name, and a title of its own.
         asked: dict[str, Any] = {"program": f"osu_{self.benchmark}", "accelerator": None}
         if self.benchmark == "mbw_mr":  # the only one that prints it
@@ -123,11 +121,9 @@ class OsuBase(MpiTransportCheck):
         return asked
 
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds sizes that are missing."""
         return super().examine(parsed) + programs.sizes_missing(parsed, self._first_size)
 
     def measure(self, parsed: Parsed) -> Mapping[str, Quantity]:
-        """The values at four sizes."""
         return programs.values(self.benchmark, parsed)
 
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
@@ -201,7 +197,6 @@ class OsuPort(OsuBase):
         }
 
     def _short_loop(self, size: int) -> tuple[int, int]:
-        """More of the small sizes."""
         return SMOKE_SMALL if size <= SMALL else SMOKE_LARGE
 
     def read(self) -> Parsed:

@@ -215,5 +215,4 @@ class StorageMixin(rfm.RegressionTestPlugin):
             return [*problems, f"the files that were written are not known: {WRITTEN}: {error}"]
 
     def missed(self) -> str:
-        """Why this launch does not show where it wrote."""
         return self._unseen

@@ -70,7 +70,6 @@ class UcxMixin(rfm.RegressionTestPlugin):
         """Variables that allow UCX only this transport; skips what its UCX cannot run.
 
         :param device: see :func:`assay.prove.transports.environment`.
-        :param stack: another environment than that of the case.
         """
         version = self._ucx_version(stack)
         refused = transports.unusable(transport, version, device)

@@ -34,9 +34,6 @@ SAME_KERNEL = 0.02
 #: Below this, the memory that Slurm states is no size of a node [B]: its default is 1 MiB.
 CONFIGURED = 64 << 20
 
-#: Largest number of nodes for tests over all nodes.
-NODES = 4
-
 #: How a job asks Slurm for GPUs, in the format of ReFrame's configuration.
 GPU_RESOURCE = [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}]
 
@@ -116,8 +113,8 @@ class Place:
 
     @property
     def nodes(self) -> int:
-        """How many nodes a test over all of them takes."""
-        return min(len(self.pool.up), NODES)
+        """How many nodes a test over all of them takes: four at most."""
+        return min(len(self.pool.up), 4)
 
     @property
     def transports(self) -> dict[str, set[str]]:
@@ -171,14 +168,8 @@ def answers(text: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda answer: str(answer["host"]))
 
 
-# --- jobs -----------------------------------------------------------------------------------------
-
-
-def jobs(place: Place, said: Answers, access: Sequence[str], gaps: list[Gap]) -> dict[str, Any]:
-    """What all partitions on the nodes of a place have in common.
-
-    :param gaps: gets what could not be found out, here and below.
-    """
+def jobs(place: Place, said: Answers, access: Sequence[str]) -> dict[str, Any]:
+    """What all partitions on the nodes of a place have in common."""
     variables = [["SLURM_MPI_TYPE", "pmix"]]
     if place.together:
         # There are more ranks than cores: those that wait must yield, and no node may bind its
@@ -210,9 +201,6 @@ def _processor(place: Place) -> dict[str, int]:
         place.gap("processor", what, "correct what is wrong; the ranks follow from it")
         return said
     return Shape(sockets, cores // sockets, cpus // cores, 0, "").processor
-
-
-# --- one node, and links --------------------------------------------------------------------------
 
 
 def _partition(
@@ -365,9 +353,6 @@ def _between(place: Place, name: str, device: str, link: str | None) -> dict[str
     )
 
 
-# --- GPUs -----------------------------------------------------------------------------------------
-
-
 def models(here: Mapping[str, Any]) -> tuple[str | None, list[str]]:
     """The vendor of the GPUs of a node, and their models as ``hardware.yaml`` names them.
 
@@ -449,9 +434,6 @@ def nvlinks(topology: str) -> int:
     return min((int(way[1]) if way else 0 for way in ways), default=0)
 
 
-# --- file systems ---------------------------------------------------------------------------------
-
-
 def word(text: str) -> str:
     """A text as a part of the name of a partition."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
@@ -498,12 +480,7 @@ def storage(place: Place, seen: set[str]) -> list[dict[str, Any]]:
     return found
 
 
-# --- stack ----------------------------------------------------------------------------------------
-
-
-def stack(
-    place: Place, modules: Sequence[str], osu_py: str | None, gaps: list[Gap]
-) -> dict[str, Any]:
+def stack(place: Place, modules: Sequence[str], osu_py: str | None) -> dict[str, Any]:
     """The environment of the programs that are on PATH on a node."""
     said, programs = place.here["said"], place.here["programs"]
 

@@ -211,21 +211,6 @@ def check_system(site_file: Path, site: str, patterns: Sequence[str], asked: str
     )
 
 
-def check_release(site_file: Path, wanted: str, found: str) -> None:
-    """Refuse a machine whose distribution is not that of the site, unless ``--system`` is given.
-
-    :param wanted: distribution and release, as :func:`assay.sites.detect.release` writes them.
-    :raises ConfigError: ReFrame's command loads the site on a machine with another distribution.
-    """
-    call = command.of_reframe()
-    site = site_file.parent.name
-    if wanted != found and call and call.system is None:
-        raise ConfigError(
-            f"{site_file}: machines of the site {site!r} have {wanted}, the host "
-            f"{socket.gethostname()!r} has {found}; say --system={site} if it is one all the same"
-        )
-
-
 def configuration(  # noqa: PLR0913
     site_file: str | Path,
     systems: list[dict[str, Any]],

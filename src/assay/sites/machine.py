@@ -23,6 +23,7 @@ from assay.node import provenance
 from assay.prove import mpi
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
+from assay.reframe_compat import command
 from assay.sites import detect, stacks
 
 #: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
@@ -113,7 +114,8 @@ def configuration(
     Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``.
 
     :param release: the only distribution that machines of the site have, such as ``debian 12``.
-    :raises ConfigError: a directory cannot be made, or as :func:`assay.sites.configuration`.
+    :raises ConfigError: a directory cannot be made, ReFrame's command loads the site on a machine
+        with another distribution without ``--system``, or as :func:`assay.sites.configuration`.
     """
     transports = [name for name in detect.transports() if name in SWITCHED]
     extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
@@ -123,9 +125,14 @@ def configuration(
         place["environs"] = [stack["name"]]
     hostnames = [".*"]
     if release:
-        here = detect.release()
-        sites.check_release(Path(site_file).resolve(), release, here)
-        hostnames = [re.escape(socket.gethostname()) + "$"] if here == release else []
+        here, host, call = detect.release(), socket.gethostname(), command.of_reframe()
+        if here != release and call and call.system is None:
+            file = Path(site_file).resolve()
+            raise ConfigError(
+                f"{file}: machines of the site {file.parent.name!r} have {release}, the host "
+                f"{host!r} has {here}; say --system={file.parent.name} if it is one all the same"
+            )
+        hostnames = [re.escape(host) + "$"] if here == release else []
     systems = [system(site_file, descr, hostnames, partitions)]
     seen = partial(found, any_stack=not release)
     return sites.configuration(site_file, systems, [stack], OFTEN, found=seen)

@@ -142,27 +142,18 @@ def ucx_problems() -> list[str]:
     return problems
 
 
-def not_on_path() -> dict[str, str]:
-    """Programs whose Debian package is installed, but whose name is not on PATH: word -> line."""
-    packages = {p.debian: word for word, p in PROGRAMS.items() if p.debian}
-    try:
-        _, said = provenance.bounded(
-            ["dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n", *packages], LIMIT
-        )
-    except OSError:  # not a relative of Debian
-        return {}
-    installed = {
-        line.split()[0]
-        for line in said.decode(errors="replace").splitlines()
-        if line.split()[1:] == ["installed"]
-    }
+def not_on_path() -> list[str]:
+    """Programs whose Debian package is installed, but whose name is not on PATH, one line each."""
+    packages = dict.fromkeys(p.debian for p in PROGRAMS.values() if p.debian)
+    listing = output("dpkg-query", "-W", "-f=${Package} ${db:Status-Status}\n", *packages)
+    installed = set(re.findall(r"^(\S+) installed$", listing, re.MULTILINE))
     there = programs()
-    return {
-        word: f"the package {p.debian} is installed, but {' or '.join(p.executables)} is not on "
+    return [
+        f"the package {p.debian} is installed, but {' or '.join(p.executables)} is not on "
         "PATH: install it again, or mend PATH"
         for word, p in PROGRAMS.items()
         if p.debian in installed and p.detected and word not in there
-    }
+    ]
 
 
 def transports(listing: str | None = None) -> list[str]:

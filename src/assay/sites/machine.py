@@ -155,8 +155,8 @@ def system(
 
 def found(any_stack: bool = True) -> tuple[str, ...]:
     """The probes of this machine that failed, one line each."""
-    lost = detect.not_on_path() if any_stack else {}
-    return (*detect.ucx_problems(), *lost.values())
+    lost = detect.not_on_path() if any_stack else []
+    return (*detect.ucx_problems(), *lost)
 
 
 def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:

@@ -108,13 +108,13 @@ def compare(
         faults += unproven.values()
     for sample in samples:
         key = _key(sample.case)
-        old = before.get(key, {}).get("metrics", {})
+        was = before.get(key, {})
+        old = dict(was.get("metrics", {}))
         new: dict[str, Any] = {}
-        decided = set()
         for name, values in sample.metrics.items():
             unit = sample.units[name]
             if why := _by_hand(references, sample.case, name, unit):
-                decided.add(name)
+                old.pop(name, None)
                 left[why] += 1
                 continue
             try:
@@ -125,7 +125,7 @@ def compare(
                     f"`recorded` rule in {references.path}"
                 )
         mine = []
-        for name in dict.fromkeys(name for name in (*old, *new) if name not in decided):
+        for name in {**old, **new}:
             kind = kind_of((new.get(name) or old[name])["unit"], tolerances)
             mine.append(Change(sample.case, name, kind, old.get(name), new.get(name)))
         changes += mine
@@ -133,7 +133,7 @@ def compare(
         if reason is None:
             faults += [f"{c}: {c.worse}; if that is right, say why by --reason" for c in worse]
         source = {**sample.source, **({"reason": reason} if worse and reason else {})}
-        excuse = before.get(key, {}).get("source", {}).get("without_peak")
+        excuse = was.get("source", {}).get("without_peak")
         if sample.case["partition"] in unproven:
             excuse = without_peak
         if excuse is not None:
@@ -142,7 +142,7 @@ def compare(
         if new:
             envelope = _envelope(sample, tolerances)
             if reason is None:
-                faults += _worse_curves(sample, before.get(key, {}).get("curves", {}), envelope)
+                faults += _worse_curves(sample, was.get("curves", {}), envelope)
             entry: dict[str, Any] = {"for": dict(sample.case), "metrics": new, "curves": envelope}
             entry.update(wide=SPREAD if any(widths(entry)) else "", source=source)
             after[key] = {name: value for name, value in entry.items() if value}

@@ -25,8 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs ``assay calibrate``; returns the exit code."""
     file = args.config or args.folder / args.site / "reframe.py"
     site = file.parent
-    wrong = _usage(args, file)
-    if wrong:
+    if wrong := _usage(args, file):
         print(f"assay calibrate: {wrong}", file=sys.stderr)
         return Exit.USAGE
     try:

@@ -66,8 +66,7 @@ def samples(sessions: Iterable[Session], site: str) -> list[Sample]:
         for case in session.attempts:
             if case.verdict is None and not (case.dependency_failed or case.aborted):
                 continue  # skipped in all launches alike
-            problem = _problem(case, site)
-            if problem:
+            if problem := _problem(case, site):
                 # The first problem of a case is the cause: a failed case is not launched again.
                 problems.setdefault((case.display_name, case.where), problem)
             else:

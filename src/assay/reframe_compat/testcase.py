@@ -58,27 +58,23 @@ class Listener:
 
 
 class KeepsOutputs(Listener):
-    """Keeps the outputs of failed cases."""
-
-    def on_task_failure(self, task: Any) -> None:
-        keep_outputs(task.check)
-
-
-def keep_outputs(test: Any) -> None:
     """Copies the outputs of a case that failed, as ReFrame does for a case that passes.
 
     What the case did not write, or cannot be copied, is left out.
     """
-    if not test.outputdir or not test.stagedir:
-        return  # it failed before it had a directory
-    for path in _outputs(test):
-        place = Path(test.outputdir) / path.relative_to(test.stagedir)
-        with contextlib.suppress(OSError):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
-                shutil.copytree(path, place, dirs_exist_ok=True)
-            else:
-                shutil.copy2(path, place)
+
+    def on_task_failure(self, task: Any) -> None:
+        test = task.check
+        if not test.outputdir or not test.stagedir:
+            return  # it failed before it had a directory
+        for path in _outputs(test):
+            place = Path(test.outputdir) / path.relative_to(test.stagedir)
+            with contextlib.suppress(OSError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if path.is_dir():
+                    shutil.copytree(path, place, dirs_exist_ok=True)
+                else:
+                    shutil.copy2(path, place)
 
 
 def _outputs(test: Any) -> Iterator[Path]:

@@ -198,14 +198,12 @@ class CaseBase(rfm.RegressionTestPlugin):
         )
         record.write(Path(self.stagedir) / record.FILE, self._record)
 
-    def _refuse(self, problems: Sequence[str]) -> NoReturn:
+    def _refuse(self, problems: Sequence[str], kind: Any = SanityError) -> NoReturn:
         """Fails for good: another attempt would find the same."""
-        failure = SanityError("; ".join(problems))
+        failure = kind("; ".join(problems))
         self._attempts.settle(failure)
         raise failure
 
-    def _fail(self, problems: list[str]) -> None:
+    def _fail(self, problems: list[str]) -> NoReturn:
         self._close_record(Verdict.FAIL, problems)
-        failure = PerformanceError("; ".join(problems))
-        self._attempts.settle(failure)
-        raise failure
+        self._refuse(problems, PerformanceError)

@@ -30,9 +30,6 @@ from assay.workloads.sizing import Layout, SizingError, spread
 #: Two numbers of cores of a node. A test with equal ranks on both needs not know the number.
 FEW, MANY = 16, 256
 
-#: Processes of a test without MPI: a server and a client.
-LOCAL_PAIR = 2
-
 #: Names that programs use for their number of ranks (keys of ``Parsed.facts``).
 RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
 
@@ -146,10 +143,7 @@ class MpiCheck(StrictCheck):
         self.num_tasks_per_node = self._layout.per_node
 
     def layout(self, cores: int) -> Layout:
-        """The layout of the ranks on nodes with `cores` cores each.
-
-        :raises assay.workloads.sizing.SizingError: the partition is too small for the test.
-        """
+        """The layout of the ranks on nodes with `cores` cores each; raises as :meth:`ranks_on`."""
         if not self.between_nodes:
             return Layout(1, self.ranks_on(cores))
         return self._spread(int(self.current_partition.extras.get("cores_per_node", cores)))
@@ -177,20 +171,17 @@ class MpiCheck(StrictCheck):
     def _witness_the_ranks(self) -> None:
         if not self.witnessed:
             return
-        options = self.job.launcher.options
+        options = [*self.job.launcher.options]
         if self._crosses_the_link:
-            options = [*options, *self._witness_the_link()]
+            device = self.partition_extra("network_device")
+            options += [f'"$assay_stage"/{links.WITNESS.name}', device]
+            shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
+            # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is
+            # then on another node. mpirun places the ranks this way by default.
+            self.env_vars["SLURM_DISTRIBUTION"] = "block"
+            self.keep_files.append(links.READINGS)
         how = "inside" if "image" in self.current_environ.extras else "rank"
         self.job.launcher.options = [*options, f'"$assay_stage"/{steering.WITNESS.name}', how]
-
-    def _witness_the_link(self) -> list[str]:
-        device = self.partition_extra("network_device")
-        shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
-        # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is then
-        # on another node. mpirun places the ranks this way by default.
-        self.env_vars["SLURM_DISTRIBUTION"] = "block"
-        self.keep_files.append(links.READINGS)
-        return [f'"$assay_stage"/{links.WITNESS.name}', device]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Compares the reports of MPI, the program and the link with the requested run."""
@@ -336,12 +327,11 @@ class MpiCheck(StrictCheck):
             words = ("UCX_",) if self.mpi_library.reports else ("UCX_", *steering.COMPUTING)
             problems += steering.lost(rank, asked, words)
         problems += steering.partly(ranks, self._machine)
-        found: dict[str, dict[str, None]] = {}
-        for rank in ranks:
-            for name, value in rank.variables.items():
-                found.setdefault(name, {})[value] = None
+        values: dict[str, list[str]] = {}
+        for name, value in (pair for rank in ranks for pair in rank.variables.items()):
+            values.setdefault(name, []).append(value)
         self._record.setdefault("settings", {})["ranks"] = {
-            name: " or ".join(values) for name, values in sorted(found.items())
+            name: " or ".join(dict.fromkeys(its)) for name, its in sorted(values.items())
         }
         if node is not None:
             proof["libraries"] = dict(node.libraries)
@@ -412,17 +402,17 @@ class TransportMixin(UcxMixin):
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
         problems: list[str] = super().examine(parsed)
+        log = ucx.said(Path())
         farewells = self.mpi_library.world(text(self.stderr)).farewells if self.parallel else 0
         if not self.parallel and self._launched:  # both processes are on the node of the job script
-            hosts = (host for host, _ in ucx.said(Path()).processes)
+            hosts = (host for host, _ in log.processes)
             problems += launch.elsewhere(hosts, self._hosts, self._launched.host)
-        log = ucx.said(Path())
         proof = transports.prove(
             self.transport,
             transports.without_farewells(self.transport, log, farewells),
             self.sizes(parsed) if parsed else [],
             ucx_version=self._ucx_that_ran(log),
-            processes=self.num_tasks if self.parallel else LOCAL_PAIR,
+            processes=self.num_tasks if self.parallel else 2,  # a server and a client
         )
         said = self._record.setdefault("proof", {})
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"})

@@ -106,13 +106,10 @@ class AllNodesCheck(StrictCheck):
         if parsed is not None:
             problems += self._coordinator_log.problems
         if parsed is None or not parsed.complete:
-            problems = self._errors() + problems
+            # The launcher knows the node that it could not reach.
+            lines = text(self.stderr).splitlines()
+            problems[:0] = [line.strip() for line in lines if "error" in line.lower()][:ERRORS]
         return problems
-
-    def _errors(self) -> list[str]:
-        """The first error lines of the launcher, which knows the node that it could not reach."""
-        lines = text(self.stderr).splitlines()
-        return [line.strip() for line in lines if "error" in line.lower()][:ERRORS]
 
 
 class SweepCheck(AllNodesCheck):

@@ -131,9 +131,7 @@ class Believed(CaseBase):
         written = [str(self.stdout), str(self.stderr), *map(str, self.keep_files)]
         problems = launch.stale(Path(), written)
         texts = [path for name in written[:1] + written[2:] for path in sorted(Path().glob(name))]
-        said = "\n".join(
-            path.read_text(encoding="utf-8", errors="replace") for path in texts if path.is_file()
-        )
+        said = "\n".join(map(text, texts))
         # The time zone in a container may be any.
         slack = 15 * 3600.0 if "image" in self.current_environ.extras else 0.0
         claimed = self.claimed(parsed) if parsed else 0.0

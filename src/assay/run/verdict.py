@@ -45,13 +45,10 @@ def in_declared_units(
             samples[name] = [value.value]
         else:
             samples[name] = list(value) if isinstance(value, Sequence) else [value]
-        if not samples[name] or not all(map(_finite, samples[name])):
+        finite = (isinstance(each, Real) and math.isfinite(each) for each in samples[name])
+        if not samples[name] or not all(finite):
             problems.append(f"metric {name!r} is not finite: {value}")
     return samples, problems
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
 
 
 class Judged(CaseBase):
@@ -86,7 +83,6 @@ class Judged(CaseBase):
             peaks = dict(self.peaks(parsed))
             values, problems = in_declared_units(measured, self.declares)
         except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
-            values = {}
             problems = [f"metrics cannot be read from the output of {parsed.program}: {error}"]
         if problems and "busy" in self._record:
             return  # phase sanity has left the case without a verdict

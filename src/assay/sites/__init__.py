@@ -13,6 +13,7 @@ import os
 import re
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -82,9 +83,7 @@ def results_directory(site_file: str | Path) -> Path:
         )
     try:
         path.mkdir(parents=True, exist_ok=True)
-        probe = path / f".writable.{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        tempfile.TemporaryFile(dir=path).close()
     except OSError as error:
         raise ConfigError(
             f"{path}: results cannot be written here ({error.strerror}); "
@@ -114,11 +113,9 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     The words come from ``vocabulary.yaml``. Only the features of environments come from elsewhere:
     they are the programs of the catalogue (:mod:`assay.catalogue`).
     """
-    said = files.read(path, Vocabulary, ConfigError)
-    return {
-        "partition": {"features": said.partition.features, "extras": said.partition.extras},
-        "environment": {"features": catalogue.WORDS, "extras": said.environment.extras},
-    }
+    said: dict[str, Any] = msgspec.to_builtins(files.read(path, Vocabulary, ConfigError))
+    said["environment"]["features"] = catalogue.WORDS
+    return said
 
 
 def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
@@ -133,15 +130,14 @@ def _check_partition(
     where = f"{site_file}: partition {partition['name']!r}"
     for kind in ("features", "extras"):
         _check_words(partition.get(kind, ()), words[kind], f"{where}: {kind}")
+    extras = partition.get("extras", {})
     try:
-        hardware = partition.get("extras", {}).get("hardware", {})
-        peaks.check(site_file.parent, hardware)
+        peaks.check(site_file.parent, extras.get("hardware", {}))
     except ReferencesError as error:
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
-    options = partition.get("extras", {}).get("options", {})
-    if fault := files.misshapen(options, dict[str, Any], "options"):
+    if fault := files.misshapen(extras.get("options", {}), dict[str, Any], "options"):
         raise ConfigError(f"{where}: extras: {fault}; write a mapping of Test.option to its value")
-    if problem := node_limits.refused(partition.get("extras", {}).get("health", {})):
+    if problem := node_limits.refused(extras.get("health", {})):
         raise ConfigError(f"{where}: extras: health: {problem}")
 
 
@@ -288,7 +284,7 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     said = files.read(file, foreign.Words, ConfigError)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
     paths = [site_file.parent / each for each in ([theirs] if isinstance(theirs, str) else theirs)]
-    whole, places, stacks, handlers = foreign.join(file, said, paths, known["extras"])
+    whole, places, stacks = foreign.join(file, said, paths, known["extras"])
     system = whole["systems"][0]
     # By a method of theirs, ReFrame may find another name than that of the host.
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
@@ -312,6 +308,7 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     ours = _modes()
     names = {mode["name"] for mode in ours}
     here = {"target_systems": [said.system]}
+    handlers = whole["logging"][0].get("handlers", [])
     added = {
         "environments": stacks,
         "general": [{**here, **_reports(results)}],

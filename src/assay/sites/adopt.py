@@ -37,9 +37,6 @@ MPI = re.compile(
     re.IGNORECASE,
 )
 
-#: What the extras of a stack with OSU need.
-OSU = {"osu_version": '"7.4"'}
-
 #: A module with its version.
 VERSION = re.compile(r"([^/]+)/(\d+(?:\.\d+)+)")
 
@@ -155,5 +152,5 @@ def _stack(name: str, environment: Mapping[str, Any]) -> dict[str, Any]:
         "found": found,
         "stated": stated,
         "perhaps": dict.fromkeys([*found, "mpi", "ucx", "osu", "hpl", "iozone"]),
-        "asked": {**asked, **OSU, **stated},
+        "asked": {**asked, "osu_version": '"7.4"', **stated},
     }

@@ -37,9 +37,6 @@ LOCK_LABELS = ("assay.lock.spack", "assay.lock.requirements")
 #: Python and the Python ports of the OSU tests, in an image that contains the suite.
 _PORTS = ("/opt/assay/.venv/bin/python", "/opt/assay/.cache/osu-py/osu_latency.py")
 
-#: The capability that root lacks in many sandboxes: its number and its name.
-_RESOURCE = (24, "CAP_SYS_RESOURCE")
-
 #: Names of further programs that get a wrapper, beside the names that programs are detected by.
 _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family))
 
@@ -237,15 +234,14 @@ def stack(site_file: str | Path, image: Image) -> dict[str, Any]:
 def _of_root() -> dict[str, str]:
     """Variables that root needs to start a container.
 
-    In a container, root gets all capabilities. If this process cannot have ``CAP_SYS_RESOURCE``,
-    Apptainer must drop it.
+    In a container, root gets all capabilities. If this process cannot have ``CAP_SYS_RESOURCE``
+    (number 24), as in many sandboxes, Apptainer must drop it.
     """
-    number, name = _RESOURCE
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     bounding = re.search(r"^CapBnd:\s*([0-9a-f]+)$", status, re.MULTILINE)
-    if os.geteuid() or bounding is None or int(bounding[1], 16) >> number & 1:
+    if os.geteuid() or bounding is None or int(bounding[1], 16) >> 24 & 1:
         return {}
-    return {"APPTAINER_DROP_CAPS": name}
+    return {"APPTAINER_DROP_CAPS": "CAP_SYS_RESOURCE"}
 
 
 def _write_wrappers(folder: Path, image: Image) -> None:

@@ -116,13 +116,13 @@ def named(config: Any, name: str, where: str) -> dict[str, Any]:
 
 def join(
     file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]
-) -> tuple[dict[str, Any], Parts, Parts, Parts]:
+) -> tuple[dict[str, Any], Parts, Parts]:
     """The configuration of some files with the places and stacks of ``assay.yaml``.
 
     :param known: the extras of a place that are words of Assay. A base may use such a name in
         another meaning, so a place has them only from ``assay.yaml``.
     :returns: all sections, the system of the places first; the places; their stacks, of which one
-        name may have several definitions; the handlers of the log.
+        name may have several definitions.
     :raises ConfigError: a file cannot be loaded, or names what is not there.
     """
     config = load(theirs)
@@ -133,7 +133,6 @@ def join(
     # ReFrame also looks for the environments of a system, without a partition.
     config.select_subconfig(said.system, ignore_resolve_errors=True)
     everywhere = {each["name"] for each in config["environments"]}
-    log = config["logging"][0].get("handlers", [])
     topology = Path(os.path.expandvars(config.get("general/0/topology_prefix") or ""))
     places: Parts = []
     stacks: Parts = []
@@ -169,7 +168,7 @@ def join(
                 made["target_systems"].append(said.system)
                 everywhere.add(environ)
             stacks.append(made)
-    return whole, places, stacks, log
+    return whole, places, stacks
 
 
 def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Addition]) -> list[str]:
@@ -215,9 +214,8 @@ def _describe(clone: dict[str, Any], topology: Path) -> None:
         if not clone.get(key) and path.is_file():
             clone[key] = json.loads(path.read_text(encoding="utf-8"))
     extras, local = clone["extras"], clone["scheduler"] == "local"
-    shape = None
-    if not (clone.get("processor") and "memory_bytes" in extras):
-        shape = None if local else _of_slurm(clone)
+    known = clone.get("processor") and "memory_bytes" in extras
+    shape = None if local or known else _of_slurm(clone)
     if local:
         clone["processor"] = clone.get("processor") or cpuinfo()
         extras.setdefault("memory_bytes", provenance.memory()["limit"])

@@ -26,9 +26,6 @@ from assay.sites import foreign
 from assay.store import promise
 from assay.store.promise import Listed, Site
 
-#: How many tests, and how many words that would select more, a line names.
-NAMED = 6
-
 #: Extra -> words of a place or of its stack whose cases are skipped without it, or fail. A place
 #: for files alone runs no program over its processors.
 NEEDED = {
@@ -84,8 +81,7 @@ def run(names: Sequence[str], folder: Path) -> int:
         print(f"{folder}: no site here; run from the repository, or give --folder",
               file=sys.stderr)  # fmt: skip
         return Exit.UNKNOWN
-    unknown = [name for name in names if name not in found]
-    if unknown:
+    if unknown := [name for name in names if name not in found]:
         print(f"unknown site {unknown[0]!r}; known are {', '.join(found)}", file=sys.stderr)
         return Exit.USAGE
     bad = 0
@@ -172,7 +168,7 @@ def described(
 
 def _few(counted: Counter[str]) -> str:
     each = [f"{word} ({number})" for word, number in counted.most_common()]
-    return f": {', '.join(promise.few(each, NAMED))}" if each else ""
+    return f": {', '.join(promise.few(each, 6))}" if each else ""
 
 
 def _unknown(partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -199,18 +199,14 @@ def storage(site_file: str | Path, name: str, directory: Path, *features: str) -
         directory.mkdir(parents=True, exist_ok=True)
         return str(directory.resolve())
 
+    where, mend = f"{site_file}: partition {name!r}: directory {directory}", "set ASSAY_SCRATCH to"
     try:
         directory = Path(str(provenance.within(make)))
     except TimeoutError as error:
-        raise ConfigError(
-            f"{site_file}: partition {name!r}: directory {directory}: its file system {error}; "
-            "set ASSAY_SCRATCH to one that does"
-        ) from None
+        raise ConfigError(f"{where}: its file system {error}; {mend} one that does") from None
     except OSError as error:
-        raise ConfigError(
-            f"{site_file}: partition {name!r}: directory {directory} cannot be made "
-            f"({error.strerror}); set ASSAY_SCRATCH to one that can"
-        ) from None
+        why = f"cannot be made ({error.strerror}); {mend} one that can"
+        raise ConfigError(f"{where} {why}") from None
     kind = provenance.file_system(str(directory))["type"] or "unknown"
     extras = {"directory": str(directory), "file_system": kind}
     return partition(name, ["storage", *features], extras)

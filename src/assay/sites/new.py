@@ -38,9 +38,6 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 #: How long the job on the nodes may run [min].
 MINUTES = 10
 
-#: How many modules a line names.
-SHOWN = 12
-
 #: Names of modules that bring an MPI library, or CUDA.
 MPI = r"(^|/)(openmpi|ompi|hpcx|mpich|mvapich|impi|intel-?mpi|cray-mpich)[^/]*(/|$)"
 CUDA = r"(^|/)(cuda|cudatoolkit|nvhpc)[^/]*(/|$)"

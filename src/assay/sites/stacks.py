@@ -140,10 +140,8 @@ def features(nodes: Sequence[Node]) -> list[str]:
 
 def home(site_file: str | Path) -> Path:
     """``$ASSAY_SPACK_HOME``, by default ``.cache/spack`` of the repository."""
-    named = os.environ.get("ASSAY_SPACK_HOME")
-    if named:
-        return Path(named)
-    return files.repository(Path(site_file).resolve().parent) / ".cache/spack"
+    default = files.repository(Path(site_file).resolve().parent) / ".cache/spack"
+    return Path(os.environ.get("ASSAY_SPACK_HOME") or default)
 
 
 def _installed(where: Path, site: str, view: str, digest: str) -> tuple[list[str], str | None]:

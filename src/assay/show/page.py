@@ -16,7 +16,7 @@ from assay.judge import Verdict, worst_first
 from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
-from assay.store.cases import Case, Metric, Session
+from assay.store.cases import Case, Metric, Session, grouped
 from assay.store.sanitize import line, mapping, sequence
 
 HERE = Path(__file__).parent
@@ -184,20 +184,17 @@ def _facts(session: Session) -> list[tuple[str, str]]:
 
 def _by_reason(absent: Iterable[Absent]) -> list[tuple[str, str, str, str]]:
     """(figures, place, tests, reason) of the figures that are missing as a whole."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for item in absent:
-        if not item.part:
-            found.setdefault((item.at, item.test, item.why), []).append(item.figure)
-    return [("; ".join(names), *key) for key, names in found.items()]
+    whole = grouped(((one.at, one.test, one.why), one.figure) for one in absent if not one.part)
+    return [("; ".join(names), *key) for key, names in whole.items()]
 
 
 def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:
     """Counts by partition and stack, worst first; the site is named if there are several."""
     several = len({case.system for case in cases}) > 1
-    groups: dict[tuple[str, str], list[Case]] = {}
-    for case in cases:
-        partition = f"{case.system}:{case.partition}" if several else case.partition
-        groups.setdefault((partition, case.environ), []).append(case)
+    groups = grouped(
+        ((f"{case.system}:{case.partition}" if several else case.partition, case.environ), case)
+        for case in cases
+    )
     counted = [(*place, summary.Counts.of(group)) for place, group in groups.items()]
     return sorted(counted, key=lambda row: (-row[2].failed, -row[2].inconclusive, row[:2]))
 
@@ -221,15 +218,17 @@ def _settings(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
 
 def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     """(key, place, value) from the node tests; the place is empty if all found the same value."""
-    found: dict[str, dict[str, str]] = {}
     nodes = [case for case in cases if case.provenance]
-    for case in nodes:
-        for key, value in flatten(case.provenance):
-            found.setdefault(key, {})[f"{case.partition}, {case.environ}"] = value
+    found = grouped(
+        (key, (f"{case.partition}, {case.environ}", value))
+        for case in nodes
+        for key, value in flatten(case.provenance)
+    )
     lines = []
-    for key, by_place in found.items():
+    for key, said in found.items():
+        by_place = dict(said)
         if len(by_place) == len(nodes) and len(set(by_place.values())) == 1:
-            lines.append((key, "", next(iter(by_place.values()))))
+            lines.append((key, "", said[0][1]))
         else:
             lines += [(key, place, value) for place, value in by_place.items()]
     return lines

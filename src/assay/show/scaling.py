@@ -15,7 +15,7 @@ from assay.parse.hpl import operations
 from assay.quantities import quantity, spaced
 from assay.show.figure import Figure, caption, count, of_lines, others, positive, reasons
 from assay.show.plots import COUNTS, ORDERS, Bars, Line, Lines, Missing
-from assay.store.cases import Case
+from assay.store.cases import Case, grouped
 from assay.store.sanitize import finite
 
 #: Unit of performance.
@@ -91,18 +91,17 @@ class Study:
 
 def studies(cases: Iterable[Case]) -> list[Study]:
     """One study for each test, partition and stack that solved at least one problem."""
-    groups: dict[tuple[object, ...], dict[int, list[Case]]] = {}
-    for case in cases:
-        nodes = count(case, "nodes")
-        if case.drawn_as("scaling") and nodes is not None:
-            key = (case.test, case.system, case.partition, case.environ, others(case, "nodes"))
-            groups.setdefault(key, {}).setdefault(nodes, []).append(case)
+    groups = grouped(
+        ((case.test, case.system, case.partition, case.environ, others(case, "nodes")), (on, case))
+        for case in cases
+        if case.drawn_as("scaling") and (on := count(case, "nodes"))
+    )
     found = []
-    for _, by_count in sorted(groups.items(), key=lambda group: str(group[0])):
-        first = next(iter(by_count.values()))[0]
+    for _, members in sorted(groups.items(), key=lambda group: str(group[0])):
+        first = members[0][1]
         program = first.drawn_as("scaling")[0].where(first.partition)
         study = Study(first.test, program, first.partition, first.environ)
-        for nodes, of_count in sorted(by_count.items()):
+        for nodes, of_count in sorted(grouped(members).items()):
             for case in of_count:
                 study.add(nodes, case)
             if not any(nodes == measured for measured, _ in study.time):
@@ -139,9 +138,8 @@ def charts(study: Study) -> list[Lines]:
 def _lines(values: Values, over: str) -> tuple[Line, ...]:
     """From values by (P, N): a line over P for each N, or a line over N for each P."""
     name, which, x = ("N", 1, 0) if over.endswith("P") else ("P", 0, 1)
-    lines: dict[int, list[tuple[float, float]]] = {}
-    for at, y in sorted(values.items(), key=lambda one: (one[0][which], one[0][x])):
-        lines.setdefault(at[which], []).append((float(at[x]), y))
+    ordered = sorted(values.items(), key=lambda one: (one[0][which], one[0][x]))
+    lines = grouped((at[which], (float(at[x]), y)) for at, y in ordered)
     return tuple(Line(f"{name} = {spaced(n)}", tuple(at)) for n, at in lines.items())
 
 
@@ -161,11 +159,11 @@ def hpl(cases: Iterable[Case]) -> list[list[Figure]]:
 
 def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
     """BT-IO: times and throughputs over the number of processes, for each class, way and stack."""
-    groups: dict[tuple[object, ...], list[Case]] = {}
-    for case in cases:
-        for figure in case.drawn_as("runs"):
-            key = (figure.name, case.system, case.environ, others(case, "ranks", "npb_class"))
-            groups.setdefault(key, []).append(case)
+    groups = grouped(
+        ((figure.name, case.system, case.environ, others(case, "ranks", "npb_class")), case)
+        for case in cases
+        for figure in case.drawn_as("runs")
+    )
     for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0])):
         done: dict[str, dict[Place, Mapping[str, float]]] = {}
         undone: list[tuple[str, Place, Case]] = []
@@ -179,13 +177,10 @@ def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
         same = members[0]
         way = ", ".join(filter(None, map(same.parameters.get, ("subtype", "mpi_io"))))
         for of_class, found in sorted(done.items()):
-            lacking: dict[Place, list[Case]] = {}
-            for class_of_case, at, case in undone:
-                # A case that ended before it chose its class may belong to any class.
-                if class_of_case in ("", of_class):
-                    lacking.setdefault(at, []).append(case)
+            # A case that ended before it chose its class may belong to any class.
+            lacking = grouped((at, case) for its, at, case in undone if its in ("", of_class))
             name = " ".join(filter(None, (f"{program} class {of_class}", way)))
-            yield list(_of_runs(str(program), f"{name}, {same.environ}", found, lacking))
+            yield list(_of_runs(program, f"{name}, {same.environ}", found, lacking))
 
 
 def _run(case: Case) -> dict[str, float] | None:
@@ -196,8 +191,7 @@ def _run(case: Case) -> dict[str, float] | None:
     found, io_time = positive(row, names), finite(row.get("io_time"))
     if found is None or io_time is None or found[0] != int(found[0]):
         return None
-    # BT rounds times to 0.01 s, so the time of I/O may be 0.
-    if not 0 <= io_time <= found[1]:
+    if not 0 <= io_time <= found[1]:  # BT rounds times to 0.01 s, so it may be 0
         return None
     return {**dict(zip(names, found)), "io_time": io_time}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from assay.accused import How
 from assay.judge import RED, Verdict, worst, worst_first
-from assay.store.cases import Case
+from assay.store.cases import Accusation, Case, grouped
 
 #: A cause that accuses a node comes first, and among these the strongest evidence.
 STRENGTH = [how.value for how in How]
@@ -32,12 +32,7 @@ FARED = dict(zip((ACCUSED, *_OF_VERDICT.values()), "\u2715\u25cb?\u2713\u2022"))
 
 @dataclass(frozen=True)
 class Cause:
-    """One message, and all cases that say it.
-
-    :ivar nodes: the nodes that it accuses; two for a pair; empty if it accuses none.
-    :ivar how: what shows that, a value of :class:`assay.accused.How`; "" without a node.
-    :ivar part: the part of the network that it accuses, for example ``switch leaf1``; else "".
-    """
+    """One message, what it accuses as in :mod:`assay.accused`, and all cases that say it."""
 
     nodes: tuple[str, ...]
     how: str
@@ -107,18 +102,17 @@ def causes(cases: Iterable[Case]) -> list[Cause]:
 
     A case has one cause for each accusation in its record, and one cause if there is none.
     """
-    found: dict[tuple[tuple[str, ...], str, str], tuple[str, list[Case]]] = {}
-    for case in cases:
-        if case.verdict not in RED:
-            continue
-        said = [(one.nodes, one.problem, one.how, one.part) for one in case.accused]
-        for nodes, message, how, part in said or [((), case.why, "", "")]:
-            found.setdefault((nodes, part, message), (how, []))[1].append(case)
-    grouped = []
-    for (nodes, part, message), (how, members) in found.items():
-        verdict = worst(case.verdict for case in members)
-        grouped.append(Cause(nodes, how, message, verdict, tuple(members), part))
-    return sorted(grouped, key=lambda cause: (cause.rank, cause.cases[0].where))
+    found = grouped(
+        ((one.nodes, one.part, one.problem), (one.how, case))
+        for case in cases
+        if case.verdict in RED
+        for one in case.accused or [Accusation((), "", case.why)]
+    )
+    made = []
+    for (nodes, part, message), said in found.items():
+        verdict = worst(case.verdict for _, case in said)
+        made.append(Cause(nodes, said[0][0], message, verdict, tuple(c for _, c in said), part))
+    return sorted(made, key=lambda cause: (cause.rank, cause.cases[0].where))
 
 
 def suspects(found: Sequence[Cause]) -> list[Suspect]:
@@ -127,8 +121,6 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
     A message about a pair counts for a node that is accused alone as well. But what failed is not
     explained by a node that is only slow. Any other pair is one suspect. Several nodes with one
     value are one suspect each.
-
-    :param found: the result of :func:`causes`.
     """
     alone = {cause.nodes[0] for cause in found if len(cause.nodes) == 1}
     broken = {c.nodes[0] for c in found if len(c.nodes) == 1 and c.how in _BROKEN}
@@ -150,14 +142,12 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
 def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
     """Each node by each test, those of :func:`suspects` first; empty for a run on one node."""
     rows: dict[str, dict[str, tuple[str, Case]]] = {}
-    tests: dict[str, None] = {}
     worst_how = list(FARED).index
     for case in cases:
         if case.verdict is None:
             continue
         named = {node for one in case.accused for node in one.nodes}
         for node in dict.fromkeys((*case.hosts, *named)):
-            tests.setdefault(case.test)
             how = ACCUSED if node in named else _OF_VERDICT[case.verdict]
             row = rows.setdefault(node, {})
             if case.test not in row or worst_how(how) < worst_how(row[case.test][0]):
@@ -167,5 +157,6 @@ def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
     first = [node for one in found for node in one.nodes]
     order = dict.fromkeys([*first, *sorted(rows)])
     accusing = {test for row in rows.values() for test, (how, _) in row.items() if how == ACCUSED}
+    tests = {test for row in rows.values() for test in row}
     columns = sorted(tests, key=lambda test: (test not in accusing, test))
     return Attendance(tuple(columns), {node: rows[node] for node in order if node in rows})

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from assay.declared import Figure
 from assay.judge import Verdict
 from assay.store.run_folder import NO_PLAN, Plan
 from assay.store.sanitize import finite, line, mapping, sequence
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """The values of each key, both in their order."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -45,12 +56,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Accusation:
-    """A problem of a case that accuses nodes, see :mod:`assay.accused`.
-
-    :ivar nodes: names of the nodes; two for a pair; empty for a part of the network.
-    :ivar how: what shows it, a value of :class:`assay.accused.How`.
-    :ivar part: the part of the network, for example ``switch leaf1``; "" if it accuses nodes.
-    """
+    """A problem of a case that accuses nodes or a part of the network: :mod:`assay.accused`."""
 
     nodes: tuple[str, ...]
     how: str
@@ -65,8 +71,6 @@ class Case:
     :ivar verdict: None for a case that was not run. `why` then holds the reason.
     :ivar why: one line: the cause of a FAIL or INCONCLUSIVE, the reason for not running.
     :ivar parameters: ReFrame's parameters of the test, each as text.
-    :ivar figures: the figures that it is a part of, as its test declares them.
-    :ivar accused: the problems that accuse nodes, as its diagnosis recorded them.
     :ivar rows: the whole curve or table; `units` holds the unit of each column.
     :ivar benchmark_seconds: wall time inside the benchmark itself; 0 where unknown.
     :ivar outputs: verbatim outputs and the record, as far as they still exist.
@@ -78,7 +82,6 @@ class Case:
     :ivar doubts: settings outside of the plan that may have changed its numbers, one line each.
     :ivar busy: what other work took of the machine, if the case could not be decided for that.
     :ivar not_judged: what was out of bounds then, if the site judges nothing beside other work.
-    :ivar record: the record as it was read.
     """
 
     test: str

@@ -23,7 +23,7 @@ from assay import files
 from assay.prove.plan import Call
 from assay.reframe_compat.selection import PLACES
 from assay.store import bundle
-from assay.store.cases import Case
+from assay.store.cases import Case, grouped
 from assay.store.sanitize import line, sequence
 
 FILE, CASES = "promise.yaml", "cases.txt"
@@ -119,9 +119,6 @@ class Listed:
         """The fewest words that a place and its stack must also have to be selected.
 
         None if no words help: the place is of another kind, or has a word that the case refuses.
-
-        :param features: words of the place.
-        :param programs: words of its stack.
         """
         found = [
             tuple(sorted(lost | _lost(stack, programs)))
@@ -208,7 +205,6 @@ def compare(
 ) -> tuple[int, int, list[str]]:
     """Compare the cases of a run with those that must run.
 
-    :param planned: all cases of the run, by their names.
     :param profile: ``smoke`` or ``full``.
     :returns: how many must run, how many of these the run has, and what differs, as lines.
     """
@@ -243,13 +239,10 @@ def _test(case: tuple[str, str, str]) -> str:
     return f"{case[0].split()[0]} on {case[1]}+{case[2]}"
 
 
-def _by_test(cases: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, int, str]]:
+def _by_test(cases: Iterable[tuple[str, str, str]]) -> list[tuple[str, int, str]]:
     """Test and place, the number of its cases, and the names of some."""
-    names: dict[str, list[str]] = {}
-    for case in sorted(cases):
-        names.setdefault(_test(case), []).append(case[0].replace("%", ""))
-    for test, its in names.items():
-        yield test, len(its), ", ".join(few(its, NAMES))
+    names = grouped((_test(case), case[0].replace("%", "")) for case in sorted(cases))
+    return [(test, len(its), ", ".join(few(its, NAMES))) for test, its in names.items()]
 
 
 def few(lines: Sequence[str], most: int = NAMED) -> tuple[str, ...]:
@@ -261,10 +254,7 @@ def few(lines: Sequence[str], most: int = NAMED) -> tuple[str, ...]:
 def unlisted(
     may_skip: Mapping[str, Sequence[str]], skipped: Iterable[Case]
 ) -> tuple[list[str], list[str]]:
-    """The skips that are not allowed, and the allowed ones that make a run PARTIAL; as lines.
-
-    :param skipped: the cases that were skipped; ``why`` holds the reason.
-    """
+    """The skips that are not allowed, and the allowed ones that make a run PARTIAL; as lines."""
     refused: dict[str, Counter[str]] = {}
     partial: Counter[str] = Counter()
     for case in skipped:
@@ -290,7 +280,6 @@ def state(
 
     :param path: the file of the site. A site outside of a repository of the suite may have none;
         then no run is more than a part.
-    :param site: the words that the site has.
     :param call: how the call of ReFrame differs from the plan of the site.
     """
     faults = list(site.problems)

@@ -6,16 +6,17 @@ The shape of a kind of YAML file is a type that msgspec knows, most often a clas
 
 from __future__ import annotations
 
-import contextlib
+import csv
 import difflib
 import functools
+import io
 import os
 import re
 import tempfile
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from pathlib import Path
 from types import UnionType
-from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
@@ -275,13 +276,38 @@ def write(
     :param mend: the end of that line: what to do.
     :raises OSError: the file cannot be written.
     """
+    temporary = None
     try:
-        with replacing(path) as stream:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as stream:
+            temporary = Path(stream.name)
             stream.write(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        if refusal is None:
+            stream.flush()
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except BaseException as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if refusal is None or not isinstance(error, OSError):
             raise
         raise refusal(f"{path}: cannot be written ({error.strerror}){mend}") from None
+
+
+def as_csv(*rows: Iterable[str | float]) -> str:
+    """Rows as CSV (RFC 4180, lines ended by a line feed), each number with all its digits."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()
+
+
+def slug(*words: str) -> str:
+    """Words as the name of a file: lower case, digits and hyphens; ``OneTwo`` is two words."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", " ".join(words).replace("/", ""))
+    return re.sub(r"[^a-z0-9]+", "-", apart.lower()).strip("-")
 
 
 @functools.cache
@@ -300,28 +326,3 @@ def templates(folder: Path, html: bool = False) -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=not html,
     )
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write piece by piece, which replaces `path` at the end if nothing was raised.
-
-    :raises OSError: the file cannot be written.
-    """
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as stream:
-            temporary = Path(stream.name)
-            yield cast("IO[bytes]", stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    except BaseException:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise

@@ -59,10 +59,8 @@ def write(args: argparse.Namespace) -> int:
 
 def _name(run: Session) -> str:
     """The name of an archive: the site and the time."""
-    from assay.show.figure import slug  # noqa: PLC0415 - imports matplotlib
-
     when = run.start.strftime("%Y%m%dT%H%M%S") if run.start else run.file.stem
-    return "-".join(filter(None, ("assay", slug(*run.systems), when)))
+    return "-".join(filter(None, ("assay", files.slug(*run.systems), when)))
 
 
 def _packed(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from assay import files
 from assay.deadline import REACHED
 from assay.exits import Exit
 from assay.judge import RED, Fault, Outcome, Verdict, worst_first
 from assay.judge import outcome as ladder
 from assay.show import remedies
-from assay.store.cases import Case, Session
+from assay.store.cases import Case, Session, grouped
 from assay.store.record import BUSY, CALIBRATION
 from assay.store.sanitize import line, mapping
 
@@ -67,11 +66,7 @@ def sorted_cases(cases: Iterable[Case]) -> list[Case]:
 
 def reasons_not_run(cases: Iterable[Case]) -> dict[str, list[Case]]:
     """The cases that were not run, by reason."""
-    reasons: dict[str, list[Case]] = {}
-    for case in sorted_cases(cases):
-        if case.verdict is None:
-            reasons.setdefault(case.why, []).append(case)
-    return reasons
+    return grouped((case.why, case) for case in sorted_cases(cases) if case.verdict is None)
 
 
 def outcome(session: Session) -> Outcome:
@@ -140,11 +135,8 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
 
     A failed or undecided case counts as judged.
     """
-    kinds: dict[str, list[Case]] = {}
-    for case in cases:
-        kinds.setdefault(case.kind, []).append(case)
     found = {}
-    for kind, of_kind in sorted(kinds.items()):
+    for kind, of_kind in sorted(grouped((case.kind, case) for case in cases).items()):
         ran = [case for case in of_kind if case.verdict is not None and not case.missing]
         red = sum(case.verdict in RED for case in ran)
         done = red + judged(case for case in ran if case.verdict not in RED)
@@ -236,10 +228,7 @@ def ledger(session: Session) -> list[str]:
         outcome(session).word,
         ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
     )
-    text = io.StringIO()
-    cells = [cell or "not known" for cell in row]
-    csv.writer(text, lineterminator="\n").writerows([COLUMNS, cells])
-    return text.getvalue().splitlines()
+    return files.as_csv(COLUMNS, [cell or "not known" for cell in row]).splitlines()
 
 
 def _distinct(texts: Iterable[str]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import html
-import io
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from matplotlib.figure import Figure as Canvas
 from assay import files
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots
-from assay.show.plots import Drawing, Lines, Missing
+from assay.show.plots import Drawing, Lines, Missing, Points
 from assay.store.cases import Case
+from assay.store.promise import few
 from assay.store.sanitize import finite
 from assay.store.session import ReportError
 
@@ -42,13 +43,11 @@ class Figure:
     """A drawing, with the text and numbers for a reader who cannot see it.
 
     :ivar name: the words from which the names of its files are made.
-    :ivar caption: one line below it.
     :ivar numbers: its numbers for programs: a head with the units, and one row for each point,
         unrounded.
     :ivar pivot: the table that the page shows, its head first; empty if it shows `numbers`.
     :ivar words: its content in words; empty if the caption says it.
     :ivar shows: the figures of the validation that it represents; empty for an additional figure.
-    :ivar missing: its parts that this session did not measure.
     :ivar told: id of a part of the drawing -> the text of each of its points, for a pointer.
     """
 
@@ -136,7 +135,6 @@ def of_lines(
     if failed := list(_outside(drawing)):
         judged += f" Outside its bounds: {'; '.join(failed)}."
     ideal = "; the dotted line is the ideal" if drawing.ideal else ""
-    columns = [dict(line.points) for line in lines]
     ways = ("way", "P") if drawing.by_ranks else ()
     heads = (line.label + ("" if unit == "1" else f" [{unit}]") for line in lines)
     over = drawing.over + " [B]" * sizes
@@ -152,13 +150,7 @@ def of_lines(
         caption(f"{drawing.side or better(unit)}{ideal}.{judged}", drawing.missing),
         drawing,
         tuple(numbers),
-        pivot=(
-            (drawing.over, *heads),
-            *(
-                (text(x), *(spaced(column[x]) if x in column else "" for column in columns))
-                for x in sorted({x for column in columns for x in column})
-            ),
-        ),
+        pivot=pivot((drawing.over, *heads), [dict(line.points) for line in lines], text),
         words=said[0].upper() + said[1:],
         shows=frozenset(shows),
         missing=drawing.missing,
@@ -169,6 +161,17 @@ def of_lines(
             )
             for number, line in enumerate(lines)
         },
+    )
+
+
+def pivot(
+    head: tuple[str, ...], columns: Sequence[Mapping[float, float]], text: Callable[[float], str]
+) -> tuple[tuple[str, ...], ...]:
+    """A table with a row for each key of the columns, in ascending order; its head first."""
+    keys = sorted({key for column in columns for key in column})
+    return head, *(
+        (text(key), *(spaced(column[key]) if key in column else "" for column in columns))
+        for key in keys
     )
 
 
@@ -195,11 +198,8 @@ def _outside(drawing: Lines) -> Iterator[str]:
 
 def caption(text: str, missing: Sequence[Missing]) -> str:
     """A caption that names the missing parts and the reasons."""
-    if not missing:
-        return text
-    named = "; ".join(f"{part} ({why})" for part, why in missing[:MOST_NAMED])
-    more = f"; and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-    return f"{text} Not measured: {named}{more}."
+    named = "; ".join(few([f"{part} ({why})" for part, why in missing], MOST_NAMED))
+    return f"{text} Not measured: {named}." if missing else text
 
 
 def drawable(*values: float) -> bool:
@@ -212,6 +212,12 @@ def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] |
     values = [finite(row.get(column)) for column in columns]
     found = [value for value in values if value is not None and drawable(value)]
     return found if len(found) == len(values) else None
+
+
+def points(rows: Iterable[Mapping[str, object]], x: str, y: str) -> Points:
+    """Two columns of rows in order of x, without the rows that cannot be drawn."""
+    found = (positive(row, (x, y)) for row in rows)
+    return tuple(sorted((at[0], at[1]) for at in found if at))
 
 
 def count(case: Case, parameter: str) -> int | None:
@@ -238,14 +244,12 @@ def _pointed(svg: str, told: Mapping[str, tuple[str, ...]]) -> str:
         start = svg.find(f'<g id="{part}">')
         if start < 0:
             continue
-        remaining = iter(texts)
-
-        def titled(match: re.Match[str], remaining: Iterator[str] = remaining) -> str:
-            return f"{match[1]}><title>{html.escape(next(remaining))}</title></{match[2]}>"
-
         element = "path" if part == plots.CELLS else "use"
-        pattern = rf"(<({element})\b[^>]*?)\s*/>"
-        svg = svg[:start] + re.sub(pattern, titled, svg[start:], count=len(texts))
+        # A piece that was no element, and an element without its end, in turn.
+        pieces = re.split(rf"(<{element}\b[^>]*?)\s*/>", svg[start:], maxsplit=len(texts))
+        for at, text in zip(range(1, len(pieces), 2), texts):
+            pieces[at] += f"><title>{html.escape(text)}</title></{element}>"
+        svg = svg[:start] + "".join(pieces)
     return svg
 
 
@@ -253,9 +257,7 @@ def _embed(svg: str, title: str, description: str) -> str:
     """A stand-alone SVG prepared for a page with many: unique ids, a name, no fixed size."""
     body = svg[svg.index("<svg") :]
     prefix = "f" + hashlib.sha256((title + body).encode()).hexdigest()[:8]
-    body = re.sub(r'\bid="', f'id="{prefix}-', body)
-    body = re.sub(r"url\(#", f"url(#{prefix}-", body)
-    body = re.sub(r'xlink:href="#', f'xlink:href="#{prefix}-', body)
+    body = re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\1{prefix}-", body)
     head, rest = body.split(">", 1)
     head = re.sub(r'\s(width|height)="[^"]*"', "", head)
     name = f'<title id="{prefix}-t">{html.escape(title)}</title>'
@@ -277,9 +279,7 @@ def write(directory: Path, figures: Iterable[Figure], absent: Iterable[Absent]) 
     drawn = named(figures)
     header = ("figure", "at", "part", "test", "why")
     # Ordinary blanks, which any program recognises.
-    lacking = [
-        [getattr(item, key).replace("\N{NO-BREAK SPACE}", " ") for key in header] for item in absent
-    ]
+    lacking = [[t.replace("\N{NO-BREAK SPACE}", " ") for t in astuple(each)] for each in absent]
     try:
         directory.mkdir(parents=True, exist_ok=True)
         index = directory / f"{INDEX}.csv"
@@ -287,14 +287,14 @@ def write(directory: Path, figures: Iterable[Figure], absent: Iterable[Absent]) 
         for name, figure in drawn.items():
             files.write(directory / f"{name}.svg", figure.document)
             files.write(directory / f"{name}.png", plots.png(figure.canvas))
-            files.write(directory / f"{name}.csv", _csv(*figure.numbers))
-        files.write(directory / f"{MISSING}.csv", _csv(header, *lacking))
+            files.write(directory / f"{name}.csv", files.as_csv(*figure.numbers))
+        files.write(directory / f"{MISSING}.csv", files.as_csv(header, *lacking))
         # Delete them before the new index replaces the old one.
         for name in before - {*drawn, MISSING, INDEX}:
             for ending in ENDINGS:
                 (directory / f"{name}.{ending}").unlink(missing_ok=True)
         rows = [[name, figure.title, figure.caption] for name, figure in drawn.items()]
-        files.write(index, _csv(("file", "title", "caption"), *rows))
+        files.write(index, files.as_csv(("file", "title", "caption"), *rows))
     except OSError as error:
         raise ReportError(
             f"{directory}: figures cannot be written here ({error.strerror}); "
@@ -307,32 +307,16 @@ def named(figures: Iterable[Figure]) -> dict[str, Figure]:
     """Figures by the name of their files; if two names are equal, the second gets a number."""
     found: dict[str, Figure] = {}
     for figure in figures:
-        name = base = slug(figure.name)[:120].rstrip("-") or "figure"
-        number = 1
-        while name in found or name in (MISSING, INDEX):
-            number += 1
-            name = f"{base}-{number}"
-        found[name] = figure
+        base = files.slug(figure.name)[:120].rstrip("-") or "figure"
+        names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
+        found[next(name for name in names if name not in (*found, MISSING, INDEX))] = figure
     return found
-
-
-def slug(*words: str) -> str:
-    """Words as the name of a file: lower case, digits and hyphens; ``OneTwo`` is two words."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", " ".join(words).replace("/", ""))
-    return re.sub(r"[^a-z0-9]+", "-", apart.lower()).strip("-")
 
 
 def _indexed(index: Path) -> set[str]:
     """The names of the figures that an earlier run wrote, from its index."""
     try:
-        rows = list(csv.reader(io.StringIO(index.read_text(encoding="utf-8"))))
+        rows = list(csv.reader(index.read_text(encoding="utf-8").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error):
         return set()
-    return {row[0] for row in rows[1:] if row and slug(row[0]) == row[0]}
-
-
-def _csv(*rows: Sequence[str | float]) -> str:
-    """Rows as CSV (RFC 4180, lines ended by a line feed), each number with all its digits."""
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue()
+    return {row[0] for row in rows[1:] if row and files.slug(row[0]) == row[0]}

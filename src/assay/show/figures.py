@@ -10,9 +10,9 @@ from assay.judge import Verdict
 from assay.metrics import factor, lower_is_better
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots, scaling, validation
-from assay.show.figure import Figure, Section, drawable, of_lines, positive, reasons
+from assay.show.figure import Figure, Section, drawable, of_lines, pivot, points, positive, reasons
 from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
-from assay.store.cases import Case
+from assay.store.cases import Case, grouped
 from assay.store.sanitize import finite, line
 
 #: Columns of a table by file size and record size.
@@ -72,6 +72,7 @@ class _Panel(NamedTuple):
     benchmark: str
     buffers: str
     stack: str
+    column: str
 
     @classmethod
     def of(cls, case: Case, column: str) -> _Panel:
@@ -81,7 +82,7 @@ class _Panel(NamedTuple):
         benchmark = parameters.get("benchmark") or parameters.get("operation", "")
         # Way and ranks already use colour and marker, so another stack needs another figure.
         stack = case.environ if validation.ranks(case) else ""
-        return cls(case.system, partition, case.test, benchmark, buffers, stack)
+        return cls(case.system, partition, case.test, benchmark, buffers, stack, column)
 
 
 def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
@@ -90,7 +91,7 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     Each benchmark, partition and unit has one, with a line for each transport. Of several columns
     in one unit (average, minimum, percentiles), the first is drawn.
     """
-    groups: dict[tuple[str, int, str, _Panel, str, str], list[tuple[Case, plots.Points]]] = {}
+    groups: dict[tuple[str, int, str, _Panel, str], list[tuple[Case, plots.Points]]] = {}
     for case in cases:
         if case.units.get("size") != "B" or not case.proven:
             continue
@@ -100,12 +101,10 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
             if unit in units:
                 continue
             units.add(unit)
-            found = (positive(row, ("size", column)) for row in case.rows)
-            points = tuple(sorted((at[0], at[1]) for at in found if at))
-            if len(points) > 1:
+            if len(found := points(case.rows, "size", column)) > 1:
                 panel = _Panel.of(case, column)
-                key = (case.family, _rank(case.program), case.program, panel, column, unit)
-                groups.setdefault(key, []).append((case, points))
+                key = (case.family, _rank(case.program), case.program, panel, unit)
+                groups.setdefault(key, []).append((case, found))
     # Each way looks the same in every figure. Transports and configurations do not share colours.
     ways: dict[bool, set[str]] = {True: set(), False: set()}
     for key, members in groups.items():
@@ -113,30 +112,30 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
             ways[_on_gpu(members[0][0])] |= {_way(case) for case, _ in members}
     where = validation.of_partitions(cases)
     drawn: dict[str, list[Figure]] = {"curve": [], "collective": [], "partitions": []}
-    for (*_, panel, column, unit), members in sorted(groups.items(), key=lambda group: group[0]):
+    for key in sorted(groups):
+        panel, members = key[3], groups[key]
         collective = any(case.drawn_as("collective") for case, _ in members)
         kind = "collective" if collective else "curve" if panel.partition else "partitions"
         undrawn = [
             case
             for case in cases
-            if _Panel.of(case, column) == panel and not any(case is one for one, _ in members)
+            if _Panel.of(case, panel.column) == panel and not any(case is one for one, _ in members)
         ]
         place = where.get((panel.system, panel.partition), "")
         colours = sorted(ways[_on_gpu(members[0][0])])
-        drawn[kind].append(_of_curves(panel, place, column, unit, members, undrawn, colours))
+        drawn[kind].append(_of_curves(panel, place, members, undrawn, colours))
     return drawn
 
 
-def _of_curves(  # noqa: PLR0913, PLR0917
+def _of_curves(
     panel: _Panel,
     place: str,
-    column: str,
-    unit: str,
     members: Sequence[tuple[Case, plots.Points]],
     undrawn: Sequence[Case],
     ways: Sequence[str],
 ) -> Figure:
-    first, gpu = members[0][0], _on_gpu(members[0][0])
+    first, column, gpu = members[0][0], panel.column, _on_gpu(members[0][0])
+    unit = first.units[column]
     both = [*(case for case, _ in members), *undrawn]
     always = "transport" if panel.partition else "partition"
     names = [name or _way(case) or first.program for name, case in zip(_labels(both, always), both)]
@@ -153,9 +152,9 @@ def _of_curves(  # noqa: PLR0913, PLR0917
         unselected = (way for way in validation.configurations(place) if way not in asked)
         missing += [(way, reasons([])) for way in unselected]
     lines = []
-    for label, (case, points) in zip(names, members):
-        way, marks = _way(case) if panel.partition else label, _marks(case, column, points)
-        lines.append(Line(label, points, way, validation.ranks(case), tuple(marks)))
+    for label, (case, found) in zip(names, members):
+        way, marks = _way(case) if panel.partition else label, _marks(case, column, found)
+        lines.append(Line(label, found, way, validation.ranks(case), tuple(marks)))
     lines.sort(key=lambda line: line.label)
     # The column is the word on its axis; the unit on the axis gives the rest.
     what = column.replace("_per_s", "").replace("_", " ")
@@ -182,9 +181,9 @@ def _of_curves(  # noqa: PLR0913, PLR0917
     )  # fmt: skip
 
 
-def _marks(case: Case, column: str, points: plots.Points) -> Iterator[Mark]:
+def _marks(case: Case, column: str, of_curve: plots.Points) -> Iterator[Mark]:
     """The points of a curve that are a metric which was judged."""
-    drawn = {x for x, _ in points}
+    drawn = {x for x, _ in of_curve}
     for metric in case.metrics:
         row, of = metric.cell or (0, "")
         if of != column or metric.unit != case.units[column] or row >= len(case.rows):
@@ -203,11 +202,12 @@ def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
         rows = [row for row in case.rows if all(row.get(end) for end in ENDS)]
         nodes = sorted({line(row[end]) for row in rows for end in ENDS})
         for column in case.units:
-            found: dict[tuple[str, str], list[float]] = {}
-            for row in rows:
-                if value := positive(row, (column,)):
-                    a, b = sorted(line(row[end]) for end in ENDS)
-                    found.setdefault((a, b), []).append(*value)
+            found = grouped(
+                ((a, b), values[0])
+                for row in rows
+                for a, b in [sorted(line(row[end]) for end in ENDS)]
+                if (values := positive(row, (column,)))
+            )
             if found:
                 cells = {pair: statistics.median(values) for pair, values in found.items()}
                 yield _of_pairs(case, column, nodes, cells)
@@ -281,6 +281,7 @@ def _of_sizes(  # noqa: PLR0913, PLR0917
         f"{binary(best[0])} in records of {binary(best[1])}."
     )
     sizes, records = (sorted(set(both)) for both in zip(*cells))
+    columns = [{y: value for (x, y), value in cells.items() if x == size} for size in sizes]
     shown = [figure for figure in case.drawn_as("heat map") if figure.column == column]
     return Figure(
         " ".join((case.test, column, mode, case.partition, label)),
@@ -295,13 +296,7 @@ def _of_sizes(  # noqa: PLR0913, PLR0917
             ("file size [B]", "record size [B]", f"{column} [{unit}]"),
             *((*at, value) for at, value in sorted(cells.items())),
         ),
-        pivot=(
-            (f"record \\ file [{unit}]", *map(binary, sizes)),
-            *(
-                (binary(y), *(spaced(cells[x, y]) if (x, y) in cells else "" for x in sizes))
-                for y in records
-            ),
-        ),
+        pivot=pivot((f"record \\ file [{unit}]", *map(binary, sizes)), columns, binary),
         words=f"{title} by file size and record size: {text}",
         shows=validation.shows(shown, case.partition),
     )  # fmt: skip
@@ -349,16 +344,17 @@ def of_columns(case: Case) -> Iterator[Figure]:
     by more than :data:`DECADES`, without that line.
     """
     for figure in case.drawn_as("lines"):
-        found: dict[str, list[tuple[float, float]]] = {}
-        for row in case.rows:
-            point = positive(row, (figure.over, figure.column))
-            if point and row.get("figure", figure.name) == figure.name:
-                found.setdefault(str(row.get("line", "")), []).append((point[0], point[1]))
+        found = grouped(
+            (str(row.get("line", "")), (point[0], point[1]))
+            for row in case.rows
+            if (point := positive(row, (figure.over, figure.column)))
+            and row.get("figure", figure.name) == figure.name
+        )
         if not found:
             continue
+        lines = tuple(Line(name, tuple(sorted(its))) for name, its in found.items())
         unit = case.units.get(figure.column, "1")
         words, over = (text.replace("_", " ") for text in (figure.column, figure.over))
-        lines = tuple(Line(name, tuple(sorted(points))) for name, points in found.items())
         values = [y for line in lines for _, y in line.points]
         wide = max(values) > 10**DECADES * min(values)
         base = 2 if unit == "1" else 10 if wide else 0

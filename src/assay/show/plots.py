@@ -102,7 +102,6 @@ class Line:
 
     :ivar way: what its colour stands for: how the bytes moved, if :attr:`Lines.ways` has them.
     :ivar ranks: the number of ranks that its marker stands for; "" if the number does not vary.
-    :ivar marks: its points that were judged.
     """
 
     label: str
@@ -227,10 +226,8 @@ def _lines(drawing: Lines) -> Canvas:
         axes.set_yscale("log", base=drawing.base)
         margin = max(1.2, (high / low) ** 0.05)
         axes.set_ylim(low / margin, high * margin)
-        locator = decimal_ticks(low, high)
-        if drawing.base == 2:
-            locator = ticker.LogLocator(base=2, numticks=8)
-        axes.yaxis.set_major_locator(locator)
+        to_two = ticker.LogLocator(base=2, numticks=8)
+        axes.yaxis.set_major_locator(to_two if drawing.base == 2 else decimal_ticks(low, high))
         axes.yaxis.set_minor_locator(ticker.NullLocator())
     else:
         axes.set_ylim(0, 1.08 * high)
@@ -267,8 +264,7 @@ def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
     """Draws references and bounds, and crosses on what lies outside; returns legend entries."""
     entries = []
     for mark in marks:
-        ends = [end for end in (mark.lower, mark.upper) if end is not None]
-        ends.append(mark.reference)
+        ends = [end for end in (mark.lower, mark.upper, mark.reference) if end is not None]
         span = [mark.at, mark.at], [min(ends), max(ends)]
         axes.plot(*span, color=GREY, linewidth=5, alpha=0.35, solid_capstyle="butt", zorder=1)
         axes.plot([mark.at], [mark.reference], color=BLACK, marker="_", markersize=9)

@@ -21,11 +21,7 @@ _WORDS = {INTRA: IN_NODE, INTER: BETWEEN}
 
 def incomplete(figures: Iterable[Figure]) -> list[Absent]:
     """What drawn figures lack."""
-    return [
-        Absent(figure.title, "", part, "", why)
-        for figure in figures
-        for part, why in figure.missing
-    ]
+    return [Absent(of.title, "", part, "", why) for of in figures for part, why in of.missing]
 
 
 def shows(figures: Iterable[Declared], partition: str, place: str = "") -> frozenset[Shown]:

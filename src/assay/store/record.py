@@ -35,8 +35,6 @@ def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> d
 
     :param test: a :class:`assay.run.strict.StrictCheck` after its setup.
     :param case: the keys by which the references of the case are looked up.
-    :param nodes: of the job.
-    :param launches: of the case so far.
     """
     return {
         "schema": SCHEMA,
@@ -95,31 +93,24 @@ def write(path: Path, record: dict[str, Any]) -> None:
 def with_record(case: Case, record: Mapping[str, Any]) -> Case:
     """The case with the content of its record, which decides its verdict."""
     parsed = mapping(record.get("parsed"))
-    metrics = tuple(
-        _metric(str(name), mapping(value)) for name, value in mapping(record.get("metrics")).items()
-    )
+    its: dict[str, Any] = {key: mapping(record.get(key)) for key in ("proof", "provenance")}
+    for key in ("problems", "not_judged", "doubts"):
+        its[key] = tuple(map(line, sequence(record.get(key))))
+    for key in ("family", "program", "version", "busy"):
+        its[key] = line(record.get(key))
+    for key in ("test", "kind", "transport"):
+        its[key] = line(record.get(key)) or getattr(case, key)
     case = replace(
         case,
-        metrics=metrics,
-        problems=tuple(line(p) for p in sequence(record.get("problems"))),
+        **its,
+        metrics=metrics(record),
         accused=tuple(_accusations(record.get("accused"))),
         rows=tuple(r for r in sequence(parsed.get("rows")) if isinstance(r, dict)),
         units={str(k): line(v) for k, v in mapping(parsed.get("units")).items()},
         facts=mapping(parsed.get("facts")),
         parameters={str(k): line(v) for k, v in mapping(record.get("parameters")).items()}
         or case.parameters,
-        proof=mapping(record.get("proof")),
-        provenance=mapping(record.get("provenance")),
         benchmark_seconds=finite(mapping(record.get("seconds")).get("benchmark")) or 0.0,
-        test=line(record.get("test")) or case.test,
-        kind=line(record.get("kind")) or case.kind,
-        family=line(record.get("family")),
-        program=line(record.get("program")),
-        version=line(record.get("version")),
-        transport=line(record.get("transport")) or case.transport,
-        busy=line(record.get("busy")),
-        not_judged=tuple(line(each) for each in sequence(record.get("not_judged"))),
-        doubts=tuple(line(d) for d in sequence(record.get("doubts"))),
         launches=int(finite(record.get("attempts")) or 1),
         record=record,
     )
@@ -138,24 +129,28 @@ def _accusations(raw: Any) -> Iterator[Accusation]:
             yield Accusation(nodes, line(entry.get("how")), line(entry.get("problem")), part)
 
 
+def metrics(record: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """The metrics of a record, in its order."""
+    entries = mapping(record.get("metrics")).items()
+    return tuple(_metric(name, mapping(raw)) for name, raw in entries)
+
+
 def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
     peak = mapping(raw.get("percent_of"))
+    its: dict[str, Any] = {
+        key: finite(raw.get(key)) for key in ("value", "reference", "lower", "upper")
+    }
+    its |= {key: line(raw.get(key)) for key in ("unit", "why", "source")}
     return Metric(
         name=name,
-        value=finite(raw.get("value")),
-        unit=line(raw.get("unit")),
         verdict=_verdict(raw.get("verdict")),
-        why=line(raw.get("why")),
         samples=tuple(s for s in map(finite, sequence(raw.get("samples"))) if s is not None),
-        reference=finite(raw.get("reference")),
-        lower=finite(raw.get("lower")),
-        upper=finite(raw.get("upper")),
         percent=finite(peak.get("percent")),
         peak=finite(peak.get("peak")),
         peak_unit=line(peak.get("unit")),
         peak_of=line(peak.get("what")),
-        source=line(raw.get("source")),
         cell=_cell(raw.get("origin")),
+        **its,
     )
 
 
@@ -187,7 +182,4 @@ def cause(case: Case, verdict: Verdict) -> str:
 
 def _verdict(raw: Any) -> Verdict:
     """A verdict as the record writes it; anything else is a FAIL."""
-    try:
-        return Verdict(raw)
-    except ValueError:
-        return Verdict.FAIL
+    return Verdict(raw) if raw in [*Verdict] else Verdict.FAIL

@@ -26,9 +26,9 @@ from assay.deadline import REACHED
 from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log, testcase
 from assay.store import promise, run_folder
-from assay.store.cases import Case, Session, figures
+from assay.store.cases import Case, Session, figures, grouped
 from assay.store.record import FILE as RECORD
-from assay.store.record import SCHEMA, cause, with_record
+from assay.store.record import SCHEMA, cause, metrics, with_record
 from assay.store.sanitize import date, finite, line, mapping, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
@@ -110,32 +110,19 @@ def load(file: Path, sealed: bool = False) -> Session:
             "name another with --session FILE"
         ) from None
     reader = _Reader(file, info, sealed)
-    entries = [
-        entry  # a fixture that passed is no case; one that failed is a failed case
-        for entry in entries
-        if not (entry.get("fixture") is True and entry.get("result") == "pass")
-    ]
-    ended = [reader.case(entry) for entry in entries if not reader.foreign(entry)]
-    foreign = [entry for entry in entries if reader.foreign(entry)]
-    ends = [filter(None, (line(entry.get("result")), _reason(entry))) for entry in foreign]
-    others = [replace(named(entry), why=": ".join(end)) for entry, end in zip(foreign, ends)]
+    ended, others = [], {}
+    for entry in entries:
+        if entry.get("fixture") is True and entry.get("result") == "pass":
+            continue  # a fixture that failed is a failed case
+        if reader.foreign(entry):
+            case, end = named(entry), filter(None, (line(entry.get("result")), _reason(entry)))
+            others[case.unique_name, case.where] = replace(case, why=": ".join(end))
+        else:
+            ended.append(reader.case(entry))
+    folder = file.resolve().parents[1] / "output" / Path(str(info.get("prefix_output"))).name
     attempts = (*ended, *reader.unfinished(ended))
-    return Session(
-        file=file,
-        uuid=line(info.get("uuid")),
-        host=line(info.get("hostname")),
-        start=date(info.get("time_start")),
-        elapsed=elapsed,
-        command=line(info.get("cmdline")),
-        reframe=line(info.get("version")),
-        cases=last_attempts(attempts),
-        attempts=attempts,
-        others=tuple({(case.unique_name, case.where): case for case in others}.values()),
-        extras={str(k): line(v) for k, v in info.items() if isinstance(v, str)},
-        folder=file.resolve().parents[1] / "output" / Path(str(info.get("prefix_output"))).name,
-        plan=reader.plan,
-        **reader.kept(attempts),
-    )
+    its = {"elapsed": elapsed, "others": tuple(others.values())}
+    return reader.session(file, folder, attempts, **its)
 
 
 def _salvaged(folder: Path) -> Session:
@@ -143,7 +130,10 @@ def _salvaged(folder: Path) -> Session:
 
     :raises ReportError: there are no records, and no plan lists any cases.
     """
-    reader = _Reader(folder.resolve() / "report", {"prefix_output": str(folder.resolve())})
+    plan = run_folder.read_plan(folder) or run_folder.NO_PLAN
+    info = {"hostname": plan.host, "time_start": plan.started, "cmdline": " ".join(plan.command)}
+    info["prefix_output"] = str(folder.resolve())
+    reader = _Reader(folder.resolve() / "report", info)
     staged = folder.resolve().parent.parent / "stage" / folder.resolve().name
     found: dict[Path, tuple[int, str, dict[str, Any]]] = {}
     for where in (folder, staged):
@@ -162,11 +152,8 @@ def _salvaged(folder: Path) -> Session:
             # A case that passed may be in the stage, for a case that depends on it.
             if where is staged and ended_as == "pass" and not reader.passed(entry):
                 continue  # it had not ended
-            entry |= {
-                "result": ended_as,
-                "outputdir": str(path.parent),
-                "stagedir": str(path.parent),
-            }
+            entry |= dict.fromkeys(("outputdir", "stagedir"), str(path.parent))
+            entry["result"] = ended_as
             retry = re.search(r"_retry(\d+)$", path.parent.name)
             found[inside] = (int(retry[1]) if retry else 0, str(path), entry)
     in_order = sorted(found.values(), key=lambda each: each[:2])
@@ -177,22 +164,7 @@ def _salvaged(folder: Path) -> Session:
             f"{folder}: no {RECORD} below it; name a run report, or a folder output/TIME of the "
             "results, with --session FILE"
         )
-    plan = reader.plan
-    return Session(
-        file=folder,
-        uuid="",
-        host=line(plan.host),
-        start=date(plan.started),
-        elapsed=0.0,
-        command=line(" ".join(plan.command)),
-        reframe="",
-        cases=last_attempts(attempts),
-        attempts=attempts,
-        salvaged=True,
-        folder=folder.resolve(),
-        plan=plan,
-        **reader.kept(attempts),
-    )
+    return reader.session(folder, folder.resolve(), attempts, elapsed=0.0, salvaged=True)
 
 
 def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
@@ -201,11 +173,10 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
     The last attempt counts. If it follows a failed attempt, it passes only if its record says that
     all launches were judged together. An acceptance must find tests that fail now and then.
     """
-    by_case: dict[tuple[str, str], list[Case]] = {}
-    for case in attempts:
-        by_case.setdefault((case.unique_name or case.display_name, case.where), []).append(case)
     cases = []
-    for every in by_case.values():
+    for every in grouped(
+        ((c.unique_name or c.display_name, c.where), c) for c in attempts
+    ).values():
         # ReFrame continues the retries of a settled case, but nothing is launched for them.
         launched = [case for case in every if case.launched] or every
         # An attempt that was not run does not revoke the attempts that were run.
@@ -225,15 +196,10 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
 
 
 class _Reader:
-    """Reads the test cases of one run report.
-
-    :param file: the run report.
-    :param info: its ``session_info``.
-    :param sealed: see :func:`load`.
-    """
+    """Reads the test cases of one run report; `info` is its ``session_info``."""
 
     def __init__(self, file: Path, info: Mapping[str, Any], sealed: bool = False) -> None:
-        self._sealed = sealed
+        self._info, self._sealed = info, sealed
         self._start = finite(info.get("time_start_unix"))
         prefixes = [str(info.get(f"prefix_{kind}") or "") for kind in ("output", "stage")]
         self._root_then = os.path.commonpath(prefixes) if all(map(os.path.isabs, prefixes)) else ""
@@ -242,14 +208,12 @@ class _Reader:
         folders = self._now(info.get("prefix_output"))
         logs = [path for named in sequence(info.get("log_files")) for path in self._now(named)]
         logs += [folder / run_folder.LOG for folder in folders]
-        self.plan = (
-            next(filter(None, map(run_folder.read_plan, folders)), None) or run_folder.NO_PLAN
-        )
+        self.plan = next(filter(None, map(run_folder.read_plan, folders)), run_folder.NO_PLAN)
         planned = map(named, self.plan.cases)
         self._planned = {(case.unique_name, case.where): case for case in planned}
         foreign = (named(entry) for entry in self.plan.cases if entry.get("foreign") is True)
         self._foreign = {(case.unique_name, case.where) for case in foreign}
-        self.log = next(filter(None, map(log.read, logs)), None) or log.Log()
+        self.log = next(filter(None, map(log.read, logs)), log.Log())
 
     def foreign(self, entry: dict[str, Any]) -> bool:
         """Whether a case is of a test that is not of Assay. If there is a plan, it must say so."""
@@ -351,33 +315,40 @@ class _Reader:
                 places.insert(0, self._root_now / inside)
         return places
 
-    def kept(self, attempts: Iterable[Case]) -> dict[str, Any]:
-        """The fields of a session that tell whether the promise of the site was kept."""
-        state = self.plan.promise
-        attempts = tuple(attempts)
-        unjudged = beside_others(c.busy for c in last_attempts(attempts) if c.not_judged)
+    def session(self, file: Path, folder: Path, attempts: tuple[Case, ...], **more: Any) -> Session:
+        """The session of these attempts, compared with the promise of the site."""
+        info, state, cases = self._info, self.plan.promise, last_attempts(attempts)
         of_cases = (doubt for case in attempts for doubt in case.doubts)
         doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
-        if not state:
-            return {"doubts": doubts, "partial": (NO_PROMISE, *promise.few(doubts), *unjudged)}
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
-        refused, partial = unlisted(state, skipped)
+        refused, partial = unlisted(state, skipped) if state else ([], [NO_PROMISE])
+        partial += [*promise.few(doubts), *beside_others(c.busy for c in cases if c.not_judged)]
         promised = state.get("promised")
-        return {
-            "faults": (*map(line, sequence(state.get("faults"))), *refused),
-            "partial": (*promise.narrowing(state), *partial, *promise.few(doubts), *unjudged),
-            "doubts": doubts,
-            "promised": promised if isinstance(promised, int) else None,
-            "nothing_judged": line(state.get("nothing_judged")) or "red",
-        }
+        return Session(
+            file=file,
+            uuid=line(info.get("uuid")),
+            host=line(info.get("hostname")),
+            start=date(info.get("time_start")),
+            command=line(info.get("cmdline")),
+            reframe=line(info.get("version")),
+            cases=cases,
+            attempts=attempts,
+            faults=(*map(line, sequence(state.get("faults"))), *refused),
+            partial=(*promise.narrowing(state), *partial),
+            doubts=doubts,
+            promised=promised if isinstance(promised, int) else None,
+            nothing_judged=line(state.get("nothing_judged")) or "red",
+            extras={str(k): line(v) for k, v in info.items() if isinstance(v, str)},
+            folder=folder,
+            plan=self.plan,
+            **more,
+        )
 
     def passed(self, entry: Mapping[str, Any]) -> bool:
         """Whether the log says that a case of the plan passed."""
-        for case in self.plan.cases:
-            if all(case.get(key) == value for key, value in entry.items()):
-                where = f"{case['system']}:{case['partition']}+{case['environ']}"
-                return (case.get("hashcode"), where) in self.log.passed
-        return False
+        passed = self.log.passed
+        alike = (case for case in self.plan.cases if entry.items() <= case.items())
+        return any((case.get("hashcode"), named(case).where) in passed for case in alike)
 
     def unfinished(self, ended: Iterable[Case]) -> Iterator[Case]:
         """The planned cases that have not ended, each with the result that the log has for it."""
@@ -396,10 +367,7 @@ class _Reader:
 
 
 def beside_others(why: Iterable[str]) -> tuple[str, ...]:
-    """Why a run is only a part, in one line, if cases were not judged beside other work.
-
-    :param why: what other work took, for each case that was not judged.
-    """
+    """Why a run is only a part: what other work took, of each case that was not judged for it."""
     left = list(why)
     if not left:
         return ()
@@ -409,12 +377,15 @@ def beside_others(why: Iterable[str]) -> tuple[str, ...]:
 
 def _contradiction(record: Mapping[str, Any]) -> str:
     """Why a record cannot be that of a case that is not red; empty if it can."""
-    metrics = {str(name): mapping(each) for name, each in mapping(record.get("metrics")).items()}
-    for name, each in metrics.items():
-        if finite(each.get("value")) is None:
-            return f"{name} is not a finite number: {line(each.get('value'))}"
-        if each.get("verdict") not in GREEN:
-            return f"{name} is {line(each.get('verdict'))}"
+    judged = []
+    for each in metrics(record):
+        raw = record["metrics"][each.name]
+        if each.value is None:
+            return f"{each.name} is not a finite number: {line(mapping(raw).get('value'))}"
+        if each.verdict not in GREEN:
+            return f"{each.name} is {line(mapping(raw).get('verdict'))}"
+        if each.verdict is Verdict.PASS:
+            judged.append((each, each.value))
     if record.get("busy") and not (
         record["verdict"] == Verdict.RECORDED and record.get("not_judged")
     ):
@@ -423,19 +394,15 @@ def _contradiction(record: Mapping[str, Any]) -> str:
         return ""
     if problems := sequence(record.get("problems")):
         return f"it has a problem: {line(problems[0])}"
-    if all(each.get("verdict") == Verdict.RECORDED for each in metrics.values()):
+    if not judged:
         return "none of its metrics was judged"
-    for name, each in metrics.items():
-        value, low, high = (finite(each.get(key)) for key in ("value", "lower", "upper"))
-        if value is None or each.get("verdict") != Verdict.PASS.value:
-            continue
-        samples = [one for one in map(finite, sequence(each.get("samples"))) if one is not None]
-        if samples and not math.isclose(value, statistics.median(samples), rel_tol=1e-9):
-            middle = statistics.median(samples)
-            return f"{name} = {value:g} is not the median of its samples, {middle:g}"
-        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
+    for each, value in judged:
+        middle = statistics.median(each.samples or [value])
+        if not math.isclose(value, middle, rel_tol=1e-9):
+            return f"{each.name} = {value:g} is not the median of its samples, {middle:g}"
+        low, high = (value if end is None else end for end in (each.lower, each.upper))
         if not low <= value <= high:
-            return f"{name} = {value:g} is outside of its own bounds"
+            return f"{each.name} = {value:g} is outside of its own bounds"
     return ""
 
 
@@ -481,11 +448,10 @@ def _outputs(directory: Path | None, entry: Mapping[str, Any]) -> tuple[Path, ..
     """Standard output and error first, then the other text files that a reader may want."""
     if directory is None:
         return ()
-    first = [line(entry.get(key)) for key in ("job_stdout", "job_stderr")] + [RECORD]
-    others = sorted(
-        path.name
+    first = (line(entry.get("job_stdout")), line(entry.get("job_stderr")), RECORD)
+    there = (
+        path
         for path in directory.iterdir()
         if path.suffix in TEXT_SUFFIXES and not path.name.startswith(".") and path.is_file()
     )
-    names = dict.fromkeys([name for name in first if name in others] + others)
-    return tuple(directory / name for name in names)
+    return tuple(sorted(there, key=lambda path: (*(path.name != one for one in first), path.name)))

@@ -7,8 +7,6 @@ figures of the report.
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
 import pkgutil
 import sys
@@ -72,10 +70,10 @@ def _group(commands: Commands, name: str, what: str) -> Commands:
 
 
 def _option(
-    parser: argparse._ActionsContainer, name: str, metavar: str | None, what: str, **more: Any
+    parser: argparse._ActionsContainer, names: str, metavar: str | None, what: str, **more: Any
 ) -> None:
     """An option or an argument: a path, if nothing else says its type."""
-    parser.add_argument(name, metavar=metavar, help=what, **{"type": Path, **more})
+    parser.add_argument(*names.split(), metavar=metavar, help=what, **{"type": Path, **more})
 
 
 def _flag(parser: argparse._ActionsContainer, name: str, what: str) -> None:
@@ -84,7 +82,7 @@ def _flag(parser: argparse._ActionsContainer, name: str, what: str) -> None:
 
 def _of_outputs(commands: Commands) -> None:
     parse = _add(
-        commands, "parse", "assay.cli:_parse",
+        commands, "parse", "assay.show.sent:parse",
         "recognise outputs of benchmarks and print them as JSON",
         "Recognise the program that wrote each FILE and print one JSON object for each, on its own "
         "line. Exit code 0 when all are complete and passed their own validation.",
@@ -127,7 +125,8 @@ def _of_sites(commands: Commands) -> None:
         "Load a configuration as ReFrame would. Print for each partition how many cases of the "
         "suite would run there, and which words would add more.",
     )  # fmt: skip
-    _config(check, "assay_settings.py, or any other configuration", required=True)
+    any_of = "assay_settings.py, or any other configuration"
+    _option(check, "-C --config", "FILE", any_of, required=True)
     _option(check, "--system", "NAME", "default: all, or the one of the places", type=str)
     new = _add(
         _group(commands, "site", "write the folder of a new site"), "new", "assay.sites.new:run",
@@ -164,7 +163,7 @@ def _of_sites(commands: Commands) -> None:
     )  # fmt: skip
     _option(expect, "--site", "SITE", "default: only the cases of the suite", type=str)
     own = "assay_settings.py of a site that has a configuration of its own; write promise.yaml "
-    _config(expect, own + "beside it, and no cases")
+    _option(expect, "-C --config", "FILE", own + "beside it, and no cases")
     _flag(expect, "--check", "write nothing; exit code 1 if a file is not current")
     _folder(expect)
 
@@ -240,7 +239,8 @@ def _of_references(commands: Commands) -> None:
     )  # fmt: skip
     measured = parser.add_mutually_exclusive_group(required=True)
     _option(measured, "--site", None, "a folder below site-config", type=str)
-    _config(measured, "assay_settings.py of a site that has a configuration of its own")
+    own = "assay_settings.py of a site that has a configuration of its own"
+    _option(measured, "-C --config", "FILE", own)
     _option(parser, "--launches", "N", "of each case (default: 10)", type=int, default=10)
     parser.add_argument("--stack", help="only this stack of the site (default: all)")
     sizes = "which sizes are run; the references hold for these only (default: full)"
@@ -293,10 +293,6 @@ def _session(parser: argparse._ActionsContainer) -> None:
     _option(parser, "--session", "FILE", said + "one in $ASSAY_RESULTS)")
 
 
-def _config(parser: argparse._ActionsContainer, what: str, required: bool = False) -> None:
-    parser.add_argument("-C", "--config", type=Path, required=required, metavar="FILE", help=what)
-
-
 def _folder(parser: argparse.ArgumentParser, what: str = "default: site-config") -> None:
     _option(parser, "--folder", None, what, default=Path("site-config"))
 
@@ -321,39 +317,3 @@ def _sites(args: argparse.Namespace) -> int:
     from assay.sites import listing  # noqa: PLC0415
 
     return listing.run(args.names, args.folder)
-
-
-def _parse(args: argparse.Namespace) -> int:
-    if args.table or any(map(os.path.isdir, args.files)):
-        from assay.show import sent  # noqa: PLC0415
-
-        return sent.table(args.files, args.last_size)
-    ends = set()
-    for name in args.files:
-        result, end = _parse_file(name, args.last_size)
-        print(json.dumps(_finite(result), allow_nan=False), flush=True)
-        ends.add(end)
-    return next(end for end in (Exit.FAIL, Exit.UNKNOWN, Exit.PASS) if end in ends)
-
-
-def _parse_file(name: str, last_size: int | None) -> tuple[dict[str, Any], Exit]:
-    """The JSON object for one file, and whether its run was sound. Every file gets one."""
-    from assay.parse import ParseError  # noqa: PLC0415
-    from assay.show import sent  # noqa: PLC0415
-
-    try:
-        parsed = sent.read(name, last_size)
-    except ParseError as problem:
-        unread: dict[str, Any] = dict.fromkeys(("family", "program", "version"))
-        unread.update(complete=False, rows=[], units={}, problems=[str(problem)], facts={})
-        return {"file": name, **unread}, Exit.UNKNOWN
-    return {"file": name, **parsed.as_dict()}, Exit.PASS if parsed.sound else Exit.FAIL
-
-
-def _finite(value: Any) -> Any:
-    """`value` with null in place of NaN and infinities, which JSON cannot represent."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

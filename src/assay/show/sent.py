@@ -6,6 +6,7 @@ Nobody witnessed their launch. Only a log of UCX or NCCL in the output shows the
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections import Counter
@@ -20,6 +21,7 @@ from assay.judge.plausible import MOST_OF_PEAK
 from assay.parse import Parsed, ParseError, registry, ucx_log
 from assay.prove import transports
 from assay.quantities import number
+from assay.store.cases import grouped
 from assay.workloads.osu import SIZES
 
 #: The share of the rate of a link that the best rate reaches: half of its lanes, or another path,
@@ -74,6 +76,26 @@ def ways_of(parsed: Parsed) -> list[str]:
     said = parsed.facts.get("path") or {}
     pairs = said.get("pairs", {}).values()
     return sorted(said.get("lanes") or {way for ways in pairs for way in ways})
+
+
+def parse(args: argparse.Namespace) -> int:
+    """Print a JSON object for each output, on its own line, or the table of all."""
+    if args.table or any(Path(name).is_dir() for name in args.files):
+        return table(args.files, args.last_size)
+    ends = set()
+    for name in args.files:
+        said: dict[str, Any] = dict.fromkeys(("family", "program", "version"))
+        try:
+            parsed = read(name, args.last_size)
+            said, end = parsed.as_dict(), Exit.PASS if parsed.sound else Exit.FAIL
+        except ParseError as problem:
+            said.update(complete=False, rows=[], units={}, problems=[str(problem)], facts={})
+            end = Exit.UNKNOWN
+        # JSON cannot represent NaN and infinities, so null is in their place.
+        text = json.dumps({"file": name, **said})
+        print(json.dumps(json.loads(text, parse_constant=lambda _: None)), flush=True)
+        ends.add(end)
+    return next(end for end in (Exit.FAIL, Exit.UNKNOWN, Exit.PASS) if end in ends)
 
 
 def table(names: Sequence[str], last_size: int | None) -> Exit:
@@ -233,8 +255,7 @@ class _Judged:
         for of, rows in self.tables.items():
             buses = [name for name in rows[0] if name.startswith("bus_bandwidth")]
             column = (*buses, curves.column(rows) or "size")[0]
-            points = (figure.positive(row, ("size", column)) for row in rows)
-            if len(line := tuple(sorted((at[0], at[1]) for at in points if at))) > 1:
+            if len(line := figure.points(rows, "size", column)) > 1:
                 lines.append(plots.Line(of or self.parsed.program, line))
         if not lines:
             return None
@@ -264,11 +285,9 @@ def _pattern(parsed: Parsed) -> str:
 
 def _tables(parsed: Parsed) -> dict[str, list[Mapping[str, Any]]]:
     """The rows with a message size, of each program and number of ranks in the output."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
     several = [at for at in ("ranks", "test") if len({row.get(at) for row in parsed.rows}) > 1]
-    for row in parsed.rows if "size" in parsed.units else ():
-        found.setdefault(" ".join(f"{at} {row[at]}" for at in several), []).append(row)
-    return found
+    rows = parsed.rows if "size" in parsed.units else ()
+    return grouped((" ".join(f"{at} {row[at]}" for at in several), row) for row in rows)
 
 
 def _metrics(parsed: Parsed) -> dict[str, tuple[float, str]]:

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from assay.judge.population import NORMAL
 
 #: Values on either side to compare with, and how many standard deviations off their median.
 _NEIGHBOURS, _FAR = 3, 4.0
-_WINDOW = np.arange(2 * _NEIGHBOURS + 1)
 
 #: Distances [runs] of the differences that the noise is estimated from. Noise that lasts for some
 #: runs shows at the larger ones.
@@ -92,10 +92,10 @@ def find(values: npt.ArrayLike, tolerance: float, cuts: Sequence[int] = ()) -> l
 def _in_part(values: Any, tolerance: float) -> list[Step]:
     if len(values) < 2 * PERSIST or not values.any() or values.min() == values.max():
         return []
-    level = abs(_median(values)) or np.abs(values).max()
+    level = abs(np.median(values)) or np.abs(values).max()
     sigma = max(_noise(values), _LEAST_NOISE * tolerance * level)
     calm = _without_spikes(values, sigma)
-    scaled = (calm - _median(calm)) / sigma
+    scaled = (calm - np.median(calm)) / sigma
     penalty = _PENALTY * math.log(len(calm))
     found = _large(_ends(scaled, penalty), calm, sigma, SHARE * tolerance)
     return [step for step in found if _lasts(step, values)]
@@ -136,7 +136,7 @@ def _large(ends: Sequence[int], values: Any, sigma: float, least: float) -> list
     first, known = 0, ends[0]  # the values of the level that later ones are compared with
     for begin, end in zip(ends, ends[1:]):
         known = max(known, min(begin, first + _BASELINE * PERSIST))
-        before, after = _median(values[first:known]), _median(values[begin:end])
+        before, after = float(np.median(values[first:known])), float(np.median(values[begin:end]))
         error = _ERROR_OF_MEDIAN * sigma * math.sqrt(1 / (known - first) + 1 / (end - begin))
         if after != before and abs(after - before) >= least * abs(before) + error:
             found.append(Step(begin, before, after))
@@ -157,24 +157,13 @@ def _lasts(step: Step, values: Any) -> bool:
 def _noise(values: Any) -> float:
     """The standard deviation of the noise, in the unit of the values."""
     return max(
-        NORMAL * _median(np.abs(values[lag:] - values[:-lag])) / math.sqrt(2)
+        NORMAL * float(np.median(np.abs(values[lag:] - values[:-lag]))) / math.sqrt(2)
         for lag in _LAGS
         if lag == 1 or lag * _FEW < len(values)
     )
 
 
 def _without_spikes(values: Any, sigma: float) -> Any:
-    # Mirrored at both ends; numpy.pad takes longer than all the rest.
-    ends = values[_NEIGHBOURS:0:-1], values, values[-2 : -_NEIGHBOURS - 2 : -1]
-    windows = np.concatenate(ends)[np.arange(len(values))[:, None] + _WINDOW]
-    middle = np.partition(windows, _NEIGHBOURS, axis=-1)[:, _NEIGHBOURS]
+    mirrored = np.pad(values, _NEIGHBOURS, mode="reflect")
+    middle = np.median(sliding_window_view(mirrored, 2 * _NEIGHBOURS + 1), axis=-1)
     return np.where(np.abs(values - middle) > _FAR * sigma, middle, values)
-
-
-def _median(values: Any) -> float:
-    """The median; ``numpy.median`` takes three times as long for a few hundred values."""
-    middle = len(values) // 2
-    if len(values) % 2:
-        return float(np.partition(values, middle)[middle])
-    below, above = np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1]
-    return float(below / 2 + above / 2)

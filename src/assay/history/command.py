@@ -40,15 +40,14 @@ def _show(args: argparse.Namespace) -> None:
     with store.opened(args.history) as connection:
         found = store.runs(connection, args.last)
         if args.page:
-            sites = series.Sites(args.folder)
-            files.write(args.page, page.render(found, series.read(connection), sites))
+            files.write(args.page, page.render(found, series.read(connection), args.folder))
     for line in page.table(found):
         print(*line, sep=" | ")
 
 
 def _changes(args: argparse.Namespace) -> None:
     with store.opened(args.history) as connection:
-        examined = series.examine(series.read(connection), series.Sites(args.folder))
+        examined = series.examine(series.read(connection), args.folder)
         found = series.newest_first(change for _, steps in examined for change in steps)
     for change in found:
         print(*page.row(change), sep=" | ")

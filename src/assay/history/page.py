@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from assay import files, show
+from assay import files, metrics, show
 from assay.history import changes, series
 from assay.history.store import RESULT, Run
 from assay.quantities import number
@@ -135,16 +135,19 @@ def trend(values: Sequence[float], tolerance: float, marks: Sequence[Mark], firs
     )
 
 
-def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: series.Sites) -> str:
+def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: Path) -> str:
     """The page as self-contained HTML.
 
     :param found: the runs that have a column each.
+    :param sites: the folder of the sites.
     :raises StoreError: a file of a site is wrong or missing.
     """
     trends: dict[tuple[str, str], Markup] = {}
     pictures: dict[series.Change, Markup] = {}
+    planned: set[metrics.Planned] = set()
     for one, steps in series.examine(all_series, sites):
-        site, values = sites[one.system], one.values.tolist()
+        site, values = series.site_of(sites, one.system), one.values.tolist()
+        planned |= set(site.planned)
         marks = [
             Mark(each.step.at, f"{date(each.start)}: {row(each)[5]}", "change") for each in steps
         ]
@@ -161,7 +164,6 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: ser
     head, *lines = table(found)
     environment = files.templates(Path(__file__).parent, html=True)
     style = Path(show.__file__).with_name("page.css").read_text(encoding="utf-8")
-    planned = {change for site in sites.values() for change in site.planned}
     ordered = series.newest_first(pictures)
     return environment.get_template(
         "page.html"

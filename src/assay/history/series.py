@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from assay import metrics
 from assay.history import changes
 from assay.history.store import RESULT, StoreError
+from assay.store.cases import grouped
 
 #: A change of a node that is so much larger than that of all nodes together is the node's own. The
 #: median of two nodes shows half of what one of them lost.
@@ -62,23 +62,18 @@ def read(connection: sqlite3.Connection) -> Iterator[Series]:
             "SELECT node, session, value FROM measured WHERE metric = ? AND value IS NOT NULL "
             "ORDER BY node", (metric,),
         ).fetchall()  # fmt: skip
-        of_node = {node: list(part) for node, part in itertools.groupby(rows, itemgetter(0))}
+        of_node = grouped((node, (session, value)) for node, session, value in rows)
         alone = {node: part for node, part in of_node.items() if node and len(of_node) > 1}
-        for node, part in {"": rows, **alone}.items():
+        for node, part in {"": [row[1:] for row in rows], **alone}.items():
             if part:
-                at, values = _medians([(place[session], value) for _, session, value in part])
+                at, values = _medians((place[session], value) for session, value in part)
                 yield Series(case, system, partition, name, unit, node, starts[at], values)
 
 
-def _medians(pairs: list[tuple[int, float]]) -> tuple[Any, Any]:
+def _medians(pairs: Iterable[tuple[int, float]]) -> tuple[Any, Any]:
     """The sessions in order of time, and the median of the values of each."""
-    pairs.sort()
-    if all(a[0] != b[0] for a, b in zip(pairs, pairs[1:])):
-        at, values = zip(*pairs)
-    else:
-        groups = itertools.groupby(pairs, itemgetter(0))
-        at, values = zip(*((n, statistics.median(v for _, v in group)) for n, group in groups))
-    return np.array(at), np.array(values)
+    found = sorted(grouped(pairs).items())
+    return np.array([n for n, _ in found]), np.array([statistics.median(its) for _, its in found])
 
 
 def tolerance(site: metrics.Tolerances, unit: str) -> float:
@@ -96,27 +91,19 @@ def cuts(site: metrics.Tolerances, series: Series) -> list[tuple[int, metrics.Pl
     ]
 
 
-class Sites(dict[str, metrics.Tolerances]):
-    """What the sites of a folder say, by system; each is read when it is first asked for.
+@cache
+def site_of(folder: Path, system: str) -> metrics.Tolerances:
+    """What the site of a system says.
 
     :param folder: holds ``tolerances.yaml`` of all sites, and a folder for each.
+    :raises StoreError: a file of the site is wrong or missing.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __missing__(self, system: str) -> metrics.Tolerances:
-        """Reads a site.
-
-        :raises StoreError: a file of it is wrong or missing.
-        """
-        try:
-            if not self.folder.is_dir():
-                raise StoreError(f"{self.folder / metrics.TOLERANCES}: no such folder")
-            self[system] = metrics.tolerances(self.folder / system, StoreError)
-        except StoreError as error:
-            raise StoreError(f"{error} (--folder names the folder of the sites)") from None
-        return self[system]
+    try:
+        if not folder.is_dir():
+            raise StoreError(f"{folder / metrics.TOLERANCES}: no such folder")
+        return metrics.tolerances(folder / system, StoreError)
+    except StoreError as error:
+        raise StoreError(f"{error} (--folder names the folder of the sites)") from None
 
 
 @dataclass(frozen=True)
@@ -144,7 +131,7 @@ class Change:
         return abs(self.step.relative) / self.tolerance
 
 
-def examine(all_series: Iterable[Series], sites: Sites) -> Iterator[tuple[Series, list[Change]]]:
+def examine(all_series: Iterable[Series], sites: Path) -> Iterator[tuple[Series, list[Change]]]:
     """Each series with its changes, in the order of :func:`read`.
 
     A change of one node that all nodes together show at the same time is not repeated.
@@ -153,7 +140,7 @@ def examine(all_series: Iterable[Series], sites: Sites) -> Iterator[tuple[Series
     """
     together: list[Change] = []
     for series in all_series:
-        site = sites[series.system]
+        site = site_of(sites, series.system)
         width = tolerance(site, series.unit)
         planned = [index for index, _ in cuts(site, series)]
         found = [
@@ -173,10 +160,11 @@ def newest_first(found: Iterable[Change]) -> list[Change]:
 
 def _among(change: Change, together: Iterable[Change]) -> bool:
     """Whether all nodes together changed in the same direction, within some runs."""
+    own = change.step.relative
     for other in together:
-        at, own, all_of_it = other.step.at, change.step.relative, other.step.relative
+        at, of_all = other.step.at, other.step.relative
         near = other.series.starts[max(at - changes.PERSIST, 0) : at + changes.PERSIST + 1]
         meets = near[0] <= change.start <= near[-1]
-        if meets and abs(own) < LARGER * abs(all_of_it) and (own < 0) == (all_of_it < 0):
+        if meets and abs(own) < LARGER * abs(of_all) and (own < 0) == (of_all < 0):
             return True
     return False

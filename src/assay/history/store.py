@@ -25,8 +25,9 @@ FILE = "history.db"
 #: Another number for each other schema.
 VERSION = 2
 
-#: What makes the tables, and a view for readers.
+#: What makes the tables, and a view for readers, unless another process was faster.
 SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+SCHEMA = f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT"
 
 #: The metric of a case that measured nothing: 1 if it passed, no value if it did not.
 RESULT = "result"
@@ -60,11 +61,7 @@ def opened(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         )  # fmt: skip
         with contextlib.closing(connection):
             if create and not _version(connection):
-                with _written(connection):
-                    if not _version(connection):  # no other process was faster
-                        for statement in SCHEMA.strip().split(";\n"):
-                            connection.execute(statement)
-                        connection.execute(f"PRAGMA user_version = {VERSION}")
+                connection.executescript(SCHEMA)
             if (version := _version(connection)) != VERSION:
                 raise StoreError(
                     f"{file}: of version {version}, this assay has {VERSION}; move it away, and "
@@ -80,18 +77,6 @@ def opened(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-@contextlib.contextmanager
-def _written(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction: all that is written in it, or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
 
 
 def add(connection: sqlite3.Connection, sources: Iterable[Path]) -> tuple[int, list[str]]:
@@ -149,7 +134,8 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
     :raises sqlite3.Error: the history is damaged or cannot be written.
     """
     assert found.start is not None
-    with _written(connection):
+    with connection:  # commits all, or rolls back
+        connection.execute("BEGIN IMMEDIATE")
         row = connection.execute(
             "INSERT OR IGNORE INTO sessions(uuid, start, run) VALUES (?, ?, ?)",
             (found.uuid, found.start.timestamp(), found.extras.get("pipeline") or found.uuid[:8]),

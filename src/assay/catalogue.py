@@ -27,7 +27,6 @@ class Version(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a program is asked for its version: extra, command and pattern.
 
     :ivar extra: the extra of a stack that holds the version.
-    :ivar command: the command that prints the version, among other things.
     :ivar pattern: regular expression whose first group is the version.
     """
 

@@ -23,16 +23,13 @@ _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 class Deadline:
     """How long [s] a run may take from `begin`, a reading of the monotonic clock.
 
-    :ivar struck: whether a caller was told that the deadline is reached, and so left something out.
+    :ivar struck: what a caller was told, which so left something out; empty before the deadline.
     """
 
     words: str
     seconds: float
     begin: float = field(default_factory=time.monotonic)
-    struck: bool = False
-
-    def __str__(self) -> str:
-        return f"{REACHED} ({self.words}) was reached"
+    struck: str = ""
 
 
 #: The deadline of this process; None for a run without a deadline.
@@ -59,10 +56,10 @@ def reached() -> str:
     """Why no case is begun any more and running cases are cancelled; empty while time is left."""
     if current is None or time.monotonic() - current.begin < current.seconds:
         return ""
-    current.struck = True
-    return str(current)
+    current.struck = f"{REACHED} ({current.words}) was reached"
+    return current.struck
 
 
 def struck() -> str:
     """Why something was left out; empty if nothing was left out."""
-    return str(current) if current and current.struck else ""
+    return current.struck if current else ""

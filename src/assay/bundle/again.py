@@ -28,7 +28,7 @@ from assay.parse import Parsed, ParseError, formulas
 from assay.parse.registry import PARSERS
 from assay.prove import launch
 from assay.quantities import number
-from assay.store.cases import Case, Session
+from assay.store.cases import Case, Session, grouped
 from assay.store.record import CALIBRATION
 from assay.store.sanitize import finite, line, mapping, sequence
 
@@ -68,27 +68,23 @@ class _Unknown(Exception):
 
 
 class Judge:
-    """Judges the cases of a session.
-
-    :param references: of the site.
-    """
+    """Judges the cases of a session."""
 
     def __init__(self, session: Session, references: References) -> None:
         self._references = references
         self._alone = not {"--mode", "--max-retries"} & {
             word.partition("=")[0] for word in session.command.split()
         }
-        self._attempts: dict[tuple[str, str], list[Case]] = {}
-        for case in session.attempts:
-            self._attempts.setdefault((case.unique_name, case.where), []).append(case)
+        self._attempts = grouped(((c.unique_name, c.where), c) for c in session.attempts)
         self._readings: dict[int, _Reading] = {}
         self._asked: list[tuple[str, str, str]] = []
         self.cases = [self._case(case) for case in session.cases if case.record]
 
     def _case(self, case: Case) -> Again:
         found = Again(case)
-        until = [c.record is case.record for c in self._of(case)].index(True) + 1
-        attempts = [c for c in self._of(case)[:until] if c.record.get("metrics")]
+        tries = self._attempts[case.unique_name, case.where]
+        until = [c.record is case.record for c in tries].index(True) + 1
+        attempts = [c for c in tries[:until] if c.record.get("metrics")]
         found.read_from = self._reading(case).files
         found.contradictions += [
             reading.differs for reading in map(self._reading, attempts or [case]) if reading.differs
@@ -116,9 +112,6 @@ class Judge:
             found.contradictions += self._curve(case, counted)
         return found
 
-    def _of(self, case: Case) -> list[Case]:
-        return self._attempts[case.unique_name, case.where]
-
     def _value(self, attempts: Sequence[Case], name: str, entry: Mapping[str, Any]) -> None:
         """Computes a metric again.
 
@@ -128,16 +121,14 @@ class Judge:
         samples = [finite(sample) for sample in sequence(entry.get("samples"))]
         if not samples or None in samples:
             raise ValueError("the record has no finite samples of it")
-        again = [value for attempt in attempts for value in self._own(attempt, name)]
-        if len(again) < len(samples):
-            lost = len(samples) - len(again)
+        again = [v for attempt in attempts for v in self._own(attempt, name)][-len(samples) :]
+        if lost := len(samples) - len(again):
             raise _Unknown(f"{lost} of {len(samples)} launches left no output")
-        if again[-len(samples) :] != samples:
+        if again != samples:
             raise ValueError(
-                f"the outputs give {_listed(again[-len(samples) :])}, the record says "
-                f"{_listed(samples)}"
+                f"the outputs give {_listed(again)}, the record says {_listed(samples)}"
             )
-        middle = statistics.median(again[-len(samples) :])
+        middle = statistics.median(again)
         if entry.get("value") != middle:
             raise ValueError(
                 f"its launches give {number(middle, 6)}, the record says {entry.get('value')}"
@@ -201,10 +192,8 @@ class Judge:
             )
             return
         samples = [v for v in map(finite, sequence(entry.get("samples"))) if v is not None]
-        if samples:
-            follows = judge(samples, expected)
-            if follows.verdict.value != said:
-                yield f"{name}: says {said}, {follows.verdict.value} follows: {follows.why}"
+        if samples and (follows := judge(samples, expected)).verdict.value != said:
+            yield f"{name}: says {said}, {follows.verdict.value} follows: {follows.why}"
 
     def _curve(self, case: Case, attempts: Sequence[Case]) -> Iterator[str]:
         """What speaks against a curve, by the rules for whole curves; the peak is left out."""
@@ -217,8 +206,8 @@ class Judge:
             for size, said in mapping(case.record.get("once")).items()
             if size.isdigit() and (time := finite(said)) is not None
         }
-        launches = []
-        for parsed in filter(None, readings):
+        launches, outputs = [], [*filter(None, readings)]
+        for parsed in outputs:
             column = curves.column(parsed.rows)
             ratios = dict(curves.ratios(parsed.rows, pattern, once, alone=self._alone))
             if column and not self._alone:
@@ -229,8 +218,8 @@ class Judge:
                     return
                 ratios.update(curves.outside(parsed.rows, bounds))
             launches.append(ratios)
-        rows = [parsed.rows for parsed in filter(None, readings)]
-        follows = judge_ratios(launches, curves.best(rows, pattern, once))
+        best = curves.best([parsed.rows for parsed in outputs], pattern, once)
+        follows = judge_ratios(launches, best)
         if launches and follows.verdict is not Verdict.PASS:
             yield f"says {case.verdict.value}, {follows.verdict.value} follows: {follows.why}"
 

@@ -89,9 +89,8 @@ def _named(kind: str, path: Path, top: Path) -> str:
 def opened(root: Path, file: str, site: str) -> tuple[Session, dict[str, Any], list[str]]:
     """Loads a session from the files of a bundle, and judges it again.
 
-    :param root: the folder that the files were unpacked to.
-    :param file: the run report, or the folder of the session, below `root`.
-    :param site: the folder of the site below `root`.
+    :param root: the folder that the files were unpacked to; `file` and `site` lie below it.
+    :param file: the run report, or the folder of the session.
     :returns: the session; its statement, without the keys of :data:`OWN`; what does not follow, one
         line each, which begins with the case or the file.
     :raises Refused: a file is not what it claims to be.

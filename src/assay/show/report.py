@@ -45,10 +45,7 @@ def write(  # noqa: PLR0913, PLR0917
 ) -> Exit:
     """Write the page of a run, print the closing lines, return the exit code.
 
-    :param folder: for the files of each figure.
     :param lacks: what the drawn figures lack; by default only parts of themselves.
-    :param to_junit: a file for the run as JUnit.
-    :param to_metrics: a file for the run as OpenMetrics.
     :raises ReportError: a file cannot be written, or `lacks` raised it.
     """
     # Import these only after the input was readable: matplotlib takes a second to import.

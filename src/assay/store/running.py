@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,10 @@ def begin(results: Path) -> Path:
     :raises ConfigError: another run writes to the results, or a session of that name exists.
     """
     _hold(results)
-    named = os.environ.get("ASSAY_SESSION")
-    name = now = time.strftime("%Y%m%dT%H%M%S")
-    number = 1
-    while not named and (results / "output" / name).exists():
-        number += 1
-        name = f"{now}-{number}"
-    folder = results / "output" / (named or name)
+    output, now = results / "output", time.strftime("%Y%m%dT%H%M%S")
+    names = chain([now], (f"{now}-{number}" for number in count(2)))
+    free = (name for name in names if not (output / name).exists())
+    folder = output / (os.environ.get("ASSAY_SESSION") or next(free))
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -188,11 +186,7 @@ def _point(link: Path, folder: Path) -> None:
 
 
 class Progress(testcase.Listener):
-    """Listens to ReFrame's runner.
-
-    :param planned: the cases, in the form of :data:`PLAN`.
-    :param say: prints a line.
-    """
+    """Listens to ReFrame's runner; `planned` has the cases in the form of :data:`PLAN`."""
 
     def __init__(
         self,

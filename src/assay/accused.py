@@ -53,10 +53,9 @@ class Against(str):
 
 def of(problems: Iterable[str]) -> list[dict[str, Any]]:
     """The problems that accuse nodes or a part of the network, as the record keeps them."""
-    found: list[dict[str, Any]] = []
-    for one in problems:
-        if isinstance(one, Against) and (one.nodes or one.part):
-            part = {"part": one.part} if one.part else {}
-            said = {"nodes": list(one.nodes), "how": one.how.value, "problem": str(one)}
-            found.append({**said, **part})
-    return found
+    return [
+        {"nodes": list(one.nodes), "how": one.how.value, "problem": str(one)}
+        | ({"part": one.part} if one.part else {})
+        for one in problems
+        if isinstance(one, Against) and (one.nodes or one.part)
+    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
 import sys
 import tempfile
 from collections import Counter
@@ -36,7 +35,7 @@ def write(args: argparse.Namespace) -> int:
     """Write a bundle, signed if there is ``args.key``; returns the exit code."""
     key = getattr(args, "key", None)
     name = "certify" if key else "archive"
-    results = Path(os.environ.get("ASSAY_RESULTS") or "results")
+    results = session.results()
     try:
         run = session.load(args.session or session.newest(results))
         said, wrong, packed = _packed(run, contents.site_of(run, args.folder), key)

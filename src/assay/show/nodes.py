@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from assay.accused import How
@@ -135,9 +133,8 @@ def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
 
 def command(args: argparse.Namespace) -> int:
     """Print the verdicts, return the exit code."""
-    results = Path(os.environ.get("ASSAY_RESULTS") or "results")
     try:
-        run = session.load(args.session or session.newest(results))
+        run = session.load(args.session or session.newest(session.results()))
     except session.ReportError as error:
         print(f"assay nodes: {error}", file=sys.stderr)
         return Exit.UNKNOWN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def command(args: argparse.Namespace) -> int:
     """Write the page, print the closing lines, return the exit code."""
-    results = Path(os.environ.get("ASSAY_RESULTS") or "results")
+    results = session.results()
     # ReFrame without a site of Assay makes no such directory.
     output = args.output or (results if results.is_dir() else Path()) / "report.html"
     try:

@@ -51,6 +51,11 @@ class ReportError(Exception):
     """A request that cannot be fulfilled; the message is one line with the file and the remedy."""
 
 
+def results() -> Path:
+    """What commands read if no run is named: ``$ASSAY_RESULTS``, by default ``results/``."""
+    return Path(os.environ.get("ASSAY_RESULTS") or "results")
+
+
 def newest(results: Path) -> Path:
     """The run report of the last session, or its folder if it was killed and wrote no report.
 

@@ -140,7 +140,7 @@ def test_a_switch_that_only_passes_messages_on_is_a_piece_of_its_trunk():
 def test_a_network_goes_through_json_unchanged():
     for name in ("scontrol.txt", "ibnetdiscover.txt", "topology.conf"):
         fabric = read(name)
-        again = Fabric.of(fabric.said())
+        again = Fabric(**fabric.said())
         assert again.said() == fabric.said()
         assert parts(again, "node01", "node08") == parts(fabric, "node01", "node08")
 

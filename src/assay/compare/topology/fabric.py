@@ -9,7 +9,6 @@ the topology does not say it.
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,13 +87,8 @@ class Fabric:
             if leaf not in self._distances(leaves[0]):
                 raise ValueError(f"no trunk leads from {leaves[0]} to {leaf}")
 
-    @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Fabric:
-        """The network that :meth:`said` described."""
-        return cls(said["switches"], [(one, other) for one, other in said["trunks"]])
-
     def said(self) -> dict[str, Any]:
-        """The network as values of JSON."""
+        """The network as values of JSON: the arguments that make it."""
         trunks = [[one, other] for one in self._beside for other in self._beside[one]]
         return {
             "switches": {name: list(nodes) for name, nodes in self._switches.items()},
@@ -133,35 +127,26 @@ class Fabric:
         The switches at the same distance are a layer of these paths. A switch that is alone in its
         layer is on all of them.
         """
-        left = self._distances(other)
-        layers = [{one}]
-        while layers[-1] != {other}:
-            near = {
-                switch
-                for here in layers[-1]
-                for switch in self._beside[here]
-                if left[switch] == left[one] - len(layers)
-            }
-            layers.append(near)
-        hops = len(layers) - 1
+        near, left = self._distances(one), self._distances(other)
+        hops = left[one]
+        layers: list[list[str]] = [[] for _ in range(hops + 1)]
+        for switch, far in near.items():
+            if far + left[switch] == hops:
+                layers[far].append(switch)
         parts = [Part(Kind.SWITCH, (one,))]
         via: list[str] = []
         for here, there in zip(layers, layers[1:]):
+            start, end = here[0], there[0]
             if len(here) == len(there) == 1:
-                (start,), (end,) = here, there
-                via = via or [start]
-                via.append(end)
+                via = [*(via or here), end]
                 if end != other and not self._switches[end] and len(self._beside[end]) == 2:
                     continue  # it only passes messages on, and cannot be told from its trunks
-                named = via if via[0] < via[-1] else via[::-1]
-                parts.append(Part(Kind.TRUNK, tuple(named)))
+                parts.append(Part(Kind.TRUNK, tuple(min(via, via[::-1]))))
                 parts.append(Part(Kind.SWITCH, (end,)))
                 via = []
             elif len(here) == 1:
-                (start,) = here
                 parts.append(Part(Kind.UPLINKS, (start,)))
             elif len(there) == 1:
-                (end,) = there
                 parts += [Part(Kind.UPLINKS, (end,)), Part(Kind.SWITCH, (end,))]
         if hops:
             parts.append(Part(Kind.BETWEEN, (str(hops),)))
@@ -170,12 +155,10 @@ class Fabric:
     def _distances(self, start: str) -> dict[str, int]:
         """Number of trunks from a switch to each switch that it reaches."""
         if start not in self._far:
-            far, waiting = {start: 0}, deque([start])
-            while waiting:
-                here = waiting.popleft()
-                for switch in self._beside[here]:
-                    if switch not in far:
-                        far[switch] = far[here] + 1
-                        waiting.append(switch)
+            far, reached = {start: 0}, [start]
+            for here in reached:
+                for switch in self._beside[here] - far.keys():
+                    far[switch] = far[here] + 1
+                    reached.append(switch)
             self._far[start] = far
         return self._far[start]

@@ -141,13 +141,12 @@ def of_ibnetdiscover(text: str) -> Fabric:
         raise ValueError("it has no switch")
     said = list(names.values())
     called = {one: name if name and said.count(name) == 1 else one for one, name in names.items()}
-    switches: dict[str, list[str]] = {name: [] for name in called.values()}
+    switches: dict[str, dict[str, None]] = {name: {} for name in called.values()}
     trunks = []
     for switch, other, description in ports:
         if other in called:
             trunks.append((called[switch], called[other]))
         elif other.startswith("H-") and not description.startswith("Mellanox Technologies Aggr"):
             node = short_name(description.split()[0]) if description.split() else other
-            if node not in switches[called[switch]]:
-                switches[called[switch]].append(node)
+            switches[called[switch]].setdefault(node)
     return Fabric(switches, trunks)

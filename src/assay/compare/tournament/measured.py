@@ -233,7 +233,7 @@ def fabric_of(said: Mapping[str, Any], nodes: Sequence[str]) -> Fabric:
         switch: [known.get(node, node) for node in there]
         for switch, there in said["switches"].items()
     }
-    return Fabric.of({**said, "switches": switches})
+    return Fabric(switches, said["trunks"])
 
 
 def _of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorLog, Fabric | None]:

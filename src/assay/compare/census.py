@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.accused import Against, How
@@ -87,19 +86,22 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | None]]:
 
 def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
     """A line for each value that differs from the majority; no line if all nodes agree."""
-    counts = Counter(values.values())
-    if len(counts) == 1:
+    camps: dict[str | None, list[str]] = {}
+    for name, value in values.items():
+        camps.setdefault(value, []).append(name)
+    if len(camps) == 1:
         return []
-    (usual, most), (_, second) = counts.most_common(2)
-    if most == second or 2 * most <= len(values):
-        camps = "; ".join(f"{_names(values, value)}: {_shown(value)}" for value in counts)
-        return [f"{key}: nodes disagree, and none is in the majority: {camps}"]
+    usual = max(camps, key=lambda value: len(camps[value]))
+    most = len(camps[usual])
+    if 2 * most <= len(values):
+        said = "; ".join(f"{_named(names)}: {_shown(value)}" for value, names in camps.items())
+        return [f"{key}: nodes disagree, and none is in the majority: {said}"]
     lines: list[str] = []
-    for value in (value for value in counts if value != usual):
-        own, other = _shown(value, usual), _shown(usual, value)
-        line = f"{_names(values, value)}: {key} is {own}, {other} on {most} others"
-        nodes = [name for name, its in values.items() if its == value]
-        lines.append(Against(line, nodes, How.DIFFERS))
+    for value, names in camps.items():
+        if value != usual:
+            own, other = _shown(value, usual), _shown(usual, value)
+            line = f"{_named(names)}: {key} is {own}, {other} on {most} others"
+            lines.append(Against(line, names, How.DIFFERS))
     return lines
 
 
@@ -123,8 +125,7 @@ def _memory(nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return problems
 
 
-def _names(values: Mapping[str, str | None], value: str | None) -> str:
-    names = [name for name, its in values.items() if its == value]
+def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 

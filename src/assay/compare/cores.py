@@ -128,16 +128,13 @@ def drift(found: Sequence[Turn]) -> dict[str, Any]:
 
 def worse(found: Sequence[Turn], tolerance: float) -> tuple[list[str], list[str]]:
     """The nodes that became worse than the others, one line each: accused, and undecided."""
-    accused: list[str] = []
-    undecided: list[str] = []
+    lines: dict[bool, list[str]] = {True: [], False: []}
     for quantity, said in drift(found).items():
-        judged = population.of([said["nodes"]], tolerance)
-        when = f"from the first to the last third of {said['turns']} turns"
-        lines = {
-            node: f"{node}: {quantity} became {1 - share:.1%} worse against the other nodes, {when}"
-            for node, share in said["nodes"].items()
-        }
-        accused += [Against(lines[node], [node], How.SLOW) for node in judged.outliers]
-        nobody = f"; nobody is accused: {judged.why_not()}"
-        undecided += [lines[node] + nobody for node in judged.undecided]
-    return accused, undecided
+        for one in population.confirmed([said["nodes"]], [], tolerance):
+            line = (
+                f"{one.name}: {quantity} became {1 - one.own:.1%} worse against the other nodes, "
+                f"from the first to the last third of {said['turns']} turns"
+            )
+            accused = Against(line, [one.name], How.SLOW)
+            lines[one.accused].append(accused if one.accused else line + one.said)
+    return lines[True], lines[False]

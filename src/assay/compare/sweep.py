@@ -3,12 +3,14 @@
 A unit is a node, a core, a server or a rail. What units share may be busy in one round. So each
 value is compared with those of the same round, and the median over the rounds counts
 (:mod:`assay.judge.population`). A unit is named only if a second look in the same job confirms it.
-A sweep says its units, how to read a turn, and its words.
+A sweep says its units, how to read a turn, and its words. Rails, and nodes that all pairs show, are
+judged in the same way.
 """
 
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from assay import metrics
 from assay.accused import Against, How
 from assay.judge import population
 from assay.judge.population import Finding
-from assay.parse import ParseError
+from assay.parse import ParseError, Row
 from assay.parse.coordinator_log import CoordinatorLog, parse
 from assay.quantities import number
 
@@ -209,6 +211,23 @@ def slow_rails(
         accused = Against(line, names[one.name], How.SLOW)
         lines[one.accused].append(accused if one.accused else line)
     return lines[True], lines[False]
+
+
+def slow_nodes(rows: Sequence[Row], tolerance: float) -> list[str]:
+    """The nodes that are slower than the others with every node at the same time, one line each.
+
+    A healthy node is slow when it sends to a slow one, so the best rate of each node counts.
+
+    :param rows: with ``host`` and ``bandwidth`` [MB/s].
+    """
+    best: dict[str, float] = {}
+    for row in rows:
+        host = str(row["host"])
+        best[host] = max(best.get(host, 0.0), float(row["bandwidth"]))
+    slow = population.of([best], tolerance).outliers
+    usual = statistics.median([rate for host, rate in best.items() if host not in slow] or [0.0])
+    line = "{}: at most {:.4g} MB/s with any node, the others have {:.4g} MB/s"
+    return [Against(line.format(host, best[host], usual), [host], How.SLOW) for host in slow]
 
 
 def against(own: float, usual: float, unit: str) -> str:

@@ -10,19 +10,17 @@ factor. Each measurement with several pairs is played twice: a trunk is slow if 
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
 from assay.compare.topology.fabric import Fabric, Kind
 from assay.compare.tournament import measured
+from assay.compare.tournament.again import SHARED
 from assay.compare.tournament.measured import Pair
-from assay.parse import coordinator_log
 from assay.quantities import number
 
 ALL, LOADED, ALONE = "all pairs at once", "one pair under load", "alone"
@@ -171,7 +169,7 @@ class Found:
     def latency_loaded(self) -> float | None:
         """The latency under load of the better look [us]; None if one look did not measure it."""
         known = [value for value in self.loaded if value is not None]
-        return min(known) if known and len(known) == len(self.loaded) else None
+        return min(known) if len(known) == len(self.loaded) else None
 
     @property
     def congestion(self) -> float | None:
@@ -297,9 +295,7 @@ def impossible(every: Sequence[Found], stated: Stated) -> list[str]:
     return lines
 
 
-def slow(
-    every: Sequence[Found], stated: Stated, fabric: Fabric | None = None
-) -> tuple[list[str], list[str]]:
+def slow(every: Sequence[Found], stated: Stated, fabric: Fabric) -> tuple[list[str], list[str]]:
     """Faults between switches, one line each: accused by both looks, and by one of them only."""
     accused: list[str] = []
     undecided: list[str] = []
@@ -321,7 +317,7 @@ def slow(
     return accused, undecided
 
 
-def _explained(line: str, one: Found, stated: Stated, fabric: Fabric | None) -> Iterator[Against]:
+def _explained(line: str, one: Found, stated: Stated, fabric: Fabric) -> Iterator[Against]:
     """Accuses some pairs, if only these are slow alone too, and else what all pairs share."""
     bound = SHARE * (stated.link or 0)
     pairs = [(pair, rate) for pair, rate in zip(one.sides.pairs, one.alone) if rate < bound]
@@ -335,15 +331,11 @@ def _explained(line: str, one: Found, stated: Stated, fabric: Fabric | None) -> 
     yield Against(said, (), How.SLOW, part(one.sides, fabric))
 
 
-def part(between: Sides, fabric: Fabric | None) -> str:
+def part(between: Sides, fabric: Fabric) -> str:
     """The part of the network that the pairs share: the trunk, if there is one only."""
-    if fabric is not None:
-        path = fabric.path(*between.pairs[0])
-        trunks = [str(one) for one in path.parts if one.kind is Kind.TRUNK]
-        # Uplinks are several ways to several switches: any of them may be the slow one.
-        if len(trunks) == 1 and not any(one.kind is Kind.UPLINKS for one in path.parts):
-            return trunks[0]
-    return f"all paths {between}"
+    # Uplinks are several ways to several switches: any of them may be the slow one.
+    ways = [one for one in fabric.path(*between.pairs[0]).parts if one.kind in SHARED]
+    return str(ways[0]) if [one.kind for one in ways] == [Kind.TRUNK] else f"all paths {between}"
 
 
 def unseen(every: Sequence[Found]) -> list[str]:
@@ -361,10 +353,9 @@ def advice(plan_file: str, log_file: str) -> dict[str, Any]:
 
     :raises ValueError: as :func:`sides`.
     """
-    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
-    nodes = coordinator_log.parse(Path(log_file).read_text(encoding="utf-8")).nodes
-    chosen = sides(measured.fabric_of(plan["topology"], nodes), nodes)
-    rank = {name: place for place, name in enumerate(nodes)}
+    plan, log = measured.of_job(plan_file, log_file)
+    chosen = sides(measured.fabric_of(plan["topology"], log.nodes), log.nodes)
+    rank = {name: place for place, name in enumerate(log.nodes)}
     launches = measured.TESTS[PROBE].launches
     rounds: list[Any] = []
     for what, round_ in (each for one in chosen for each in one.rounds()):

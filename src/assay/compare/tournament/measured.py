@@ -236,16 +236,17 @@ def fabric_of(said: Mapping[str, Any], nodes: Sequence[str]) -> Fabric:
     return Fabric(switches, said["trunks"])
 
 
-def _of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorLog, Fabric | None]:
+def of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorLog]:
+    """The plan and the log of a job that runs."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
-    log = parse(Path(log_file).read_text(encoding="utf-8"))
-    return plan, log, known_fabric(plan.get("topology"), log.nodes)
+    return plan, parse(Path(log_file).read_text(encoding="utf-8"))
 
 
 def draw(plan_file: str, log_file: str) -> dict[str, Any]:
     """The rounds of a sparse tournament as pairs of ranks; half within switches that are known."""
-    plan, log, fabric = _of_job(plan_file, log_file)
+    plan, log = of_job(plan_file, log_file)
     limit, nodes = plan["sparse"], log.nodes
+    fabric = known_fabric(plan.get("topology"), nodes)
     if fabric is None:
         return {"again": False, "rounds": schedule.rounds(len(nodes), limit)}
     return {"again": False, "rounds": schedule.by_switch(fabric.leaves(nodes), limit)}
@@ -253,7 +254,8 @@ def draw(plan_file: str, log_file: str) -> dict[str, Any]:
 
 def advice(plan_file: str, log_file: str) -> dict[str, Any]:
     """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
-    plan, log, fabric = _of_job(plan_file, log_file)
+    plan, log = of_job(plan_file, log_file)
+    fabric = known_fabric(plan.get("topology"), log.nodes)
     found = [p.measurement for p in pairs(log, plan["transport"], plan["ucx_version"]) if p.number]
     diagnosis = diagnose(log.nodes, metrics(plan["tolerances"]), found, fabric)
     number = {name: rank for rank, name in enumerate(log.nodes)}

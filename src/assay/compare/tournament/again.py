@@ -54,8 +54,9 @@ def second_pass(
     suspects = diagnosis.suspects
     good = [node for node in diagnosis.nodes if node not in set(suspects)]
     accused = [finding.parts for finding in diagnosis.findings if finding.repeatable]
-    if fabric and accused:
-        slow = {part.names[0] for parts in accused for part in parts if part.kind is Kind.SWITCH}
+    bad = {part for parts in accused for part in parts}
+    if fabric and bad:
+        slow = {part.names[0] for part in bad if part.kind is Kind.SWITCH}
         good = [node for node in good if fabric.leaf(node) not in slow] or good
     of_speed = {node for found in diagnosis.findings if found.metric for node in found.nodes}
     links = {f.nodes: bool(f.metric) for f in diagnosis.findings if len(f.nodes) == 2}
@@ -90,11 +91,9 @@ def second_pass(
     for turn in reversed(without):
         rounds.insert(turn + 1, _neighbours(_turned(good, turn), 1, fabric))
     if fabric:
-        bad = {part for parts in accused for part in parts}
         for turn, link in enumerate(_far_controls(diagnosis, fabric, wanted, others, bad)):
             rounds.insert(min(2 * turn + 1, len(rounds)), [link])
-    if fabric and accused:
-        rounds += _of_parts(fabric, good, diagnosis, accused)
+        rounds += _of_parts(diagnosis, fabric, good, accused)
     return rounds
 
 
@@ -110,10 +109,9 @@ def _far_controls(
     of = [m.name for m in diagnosis.metrics if m.distance and m.name in suspected]
     far = {fabric.hops(a, b) for a, b in wanted} - {0} if of else set()
     named = {frozenset(finding.nodes) for finding in diagnosis.findings}
-    groups = _by_switch(fabric, others)
     for hops in sorted(far):
         if any(hops not in diagnosis.levels[name].distance for name in of):
-            links = _crossing(fabric, groups, None, bad, hops)
+            links = _crossing(fabric, others, None, bad, hops)
             yield from (link for link in links if frozenset(link) not in named)
 
 
@@ -138,25 +136,23 @@ def _neighbours(idle: list[str], count: int, fabric: Fabric | None) -> list[Link
 
 
 def _of_parts(
-    fabric: Fabric, good: Collection[str], diagnosis: Diagnosis, accused: Sequence[tuple[Part, ...]]
+    diagnosis: Diagnosis, fabric: Fabric, good: Sequence[str], accused: Sequence[tuple[Part, ...]]
 ) -> list[list[Link]]:
     """Rounds in which no two pairs share a trunk or a node."""
-    suspects, standing = set(diagnosis.suspects), set(good)
-    groups = _by_switch(fabric, [node for node in diagnosis.nodes if node not in suspects])
-    standard = [[node for node in group if node in standing] for group in groups]
+    suspects = set(diagnosis.suspects)
+    well = [node for node in diagnosis.nodes if node not in suspects]
     bad = {part for parts in accused for part in parts}
-    between = any(part.kind is Kind.BETWEEN for part in bad)
-    wanted: dict[Link, None] = {}
+    wanted: list[Link] = []
     for parts in accused:
-        others = bad - set(parts)
-        tests = list(_crossing(fabric, groups, {parts[0]}, others))
-        tests = tests or list(_crossing(fabric, groups, {parts[0]}, ()))
-        wanted.update(dict.fromkeys(tests))
+        tests = _crossing(fabric, well, parts[0], bad - set(parts))
+        tests = tests or _crossing(fabric, well, parts[0], ())
+        wanted += tests
         for hops in sorted({0, *(fabric.hops(a, b) for a, b in tests)}):
-            wanted.update(dict.fromkeys(_crossing(fabric, standard, None, bad, hops)))
-    shared = {*SHARED, *([Kind.BETWEEN] if between else [])}
+            wanted += _crossing(fabric, good, None, bad, hops)
+    shared = {*SHARED, *(part.kind for part in bad if part.kind is Kind.BETWEEN)}
     return _packed(
-        wanted, lambda link: {*link, *(p for p in fabric.path(*link).parts if p.kind in shared)}
+        dict.fromkeys(wanted),
+        lambda link: {*link, *(p for p in fabric.path(*link).parts if p.kind in shared)},
     )
 
 
@@ -178,25 +174,25 @@ def _packed(
 
 def _crossing(
     fabric: Fabric,
-    groups: Sequence[Sequence[str]],
-    parts: Collection[Part] | None,
+    nodes: Sequence[str],
+    part: Part | None,
     without: Collection[Part],
     hops: int | None = None,
-) -> Iterator[Link]:
-    """Up to :data:`CROSSINGS` pairs of nodes that cross one of some parts and none of others.
+) -> list[Link]:
+    """Up to :data:`CROSSINGS` pairs of nodes that cross a part and none of others.
 
-    :param parts: None for pairs of any parts.
+    :param part: None for pairs of any parts.
     :param hops: only pairs over so many trunks. For a switch, half of the pairs are within it.
     """
-    found: dict[bool, list[tuple[Sequence[str], Sequence[str]]]] = {True: [], False: []}
-    full = [group for group in groups if group]
+    found: dict[bool, list[tuple[list[str], list[str]]]] = {True: [], False: []}
+    groups = _by_switch(fabric, nodes)
     spread = itertools.chain.from_iterable(
-        ((full[at], full[(at + step) % len(full)]) for at in range(len(full)))
-        for step in range(len(full) // 2 + 1)
+        ((groups[at], groups[(at + step) % len(groups)]) for at in range(len(groups)))
+        for step in range(len(groups) // 2 + 1)
     )
-    if parts and (ends := {part.names[0] for part in parts} & {fabric.leaf(g[0]) for g in full}):
-        first = [group for group in full if fabric.leaf(group[0]) in ends]
-        spread = itertools.chain(itertools.product(first, full), spread)
+    if part:
+        first = [group for group in groups if fabric.leaf(group[0]) == part.names[0]]
+        spread = itertools.chain(itertools.product(first, groups), spread)
     for one, other in itertools.islice(spread, LOOKED_AT):
         if one is other and len(one) < 2:
             continue
@@ -205,7 +201,7 @@ def _crossing(
         if (
             len(mine) < CROSSINGS
             and (hops is None or path.hops == hops)
-            and (parts is None or not set(parts).isdisjoint(path.parts))
+            and (part is None or part in path.parts)
             and set(without).isdisjoint(path.parts)
             and (other, one) not in mine
         ):
@@ -225,7 +221,7 @@ def _crossing(
             a, b = one[turn % len(one)], other[(turn + turn // len(one)) % len(other)]
         if a != b:
             made.setdefault((min(a, b), max(a, b)))
-    yield from made
+    return [*made]
 
 
 def parts_again(  # noqa: PLR0913, PLR0917

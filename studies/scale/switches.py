@@ -22,7 +22,7 @@ from assay.compare.topology.fabric import Fabric, Kind, Part
 from assay.compare.tournament import schedule
 from assay.compare.tournament.again import second_pass
 from assay.compare.tournament.diagnosis import conclude
-from assay.compare.tournament.localise import Crossings, Floats, Ints, Pairs, localise, search
+from assay.compare.tournament.localise import Crossings, Floats, Ints, Pairs, Search, localise
 from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Measurement
 
 #: Nodes of one leaf switch.
@@ -149,13 +149,13 @@ def _trial(made: Machine, cell: Cell, random: np.random.RandomState) -> tuple[se
 def _first_pass(made: Machine, values: Floats) -> Diagnosis:
     """What :func:`assay.compare.tournament.diagnosis.diagnose` finds, without its slow wording."""
     pairs = Pairs(len(made.nodes), made.first, made.second, values)
-    found = search(pairs, made.crossings, made.leaf, METRIC.threshold, METRIC.distance)
-    fit = localise(pairs.without(found.cost if found else None), METRIC.threshold)
+    found = Search(pairs, made.crossings, made.leaf, METRIC.threshold, METRIC.distance)
+    fit = localise(pairs.without(found.cost), METRIC.threshold)
     findings = [
         Finding(Fault.SLOW_TRUNK, (), "", METRIC.name, -0.5, False, blame.parts)
         if any(part.kind is not Kind.SWITCH for part in blame.parts)
         else Finding(Fault.SLOW_SWITCH, (), "", METRIC.name, -0.5, False, blame.parts)
-        for blame in (found.blamed if found else ())
+        for blame in found.blamed
     ]
     nodes = made.nodes
     named = [(Fault.SLOW_NODE, (nodes[i],)) for i in fit.slow_nodes]

@@ -12,7 +12,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -227,14 +226,13 @@ def _crossing(
 def parts_again(  # noqa: PLR0913, PLR0917
     findings: Sequence[Finding], metric: Metric, level: Level,
     pairs: Pairs, crossings: Crossings, suspects: localise.Mask,
-) -> tuple[Mapping[Finding, float | None], localise.Floats]:  # fmt: skip
+) -> tuple[set[Finding], localise.Floats]:  # fmt: skip
     """What the second pass says of suspected parts in one metric, and what each pair lacks by them.
 
     :param level: what healthy pairs had in the first pass.
     :param suspects: the nodes that are suspects themselves; their pairs show nothing of a part.
-    :returns: finding -> the effect of its part as a logarithm of goodness, 0 if it is healthy,
-        None if it was not measured; and for each pair the logarithm that it lacks by parts and
-        distance.
+    :returns: the findings whose part is healthy; and for each pair the logarithm of goodness that
+        it lacks by parts and distance.
     """
     values, hops = pairs.values, crossings.hops
     clean = usable = ~suspects[pairs.first] & ~suspects[pairs.second]
@@ -255,7 +253,7 @@ def parts_again(  # noqa: PLR0913, PLR0917
             cost[hops == trunks] += its - standard[0]
     least = np.nan if metric.distance else standard.get(0, np.nan)
     gaps = values - np.array([standard.get(k, least) for k in hops.tolist()])
-    effects: dict[Finding, float | None] = {}
+    healthy = set()
     # Pairs within a switch show it alone. What is known of switches is then taken out of the
     # values by which trunks are judged, where no pair crosses one trunk only.
     for finding in sorted(crossing, key=lambda f: f.fault is not Fault.SLOW_SWITCH):
@@ -263,72 +261,46 @@ def parts_again(  # noqa: PLR0913, PLR0917
         for other in crossing.keys() - {finding}:
             alone &= ~crossing[other]
         here = (alone if (alone & usable).any() else crossing[finding]) & usable & ~np.isnan(gaps)
+        if not here.any():
+            continue
         within = here & (hops == 0)
-        effects[finding] = None
-        if here.any():
-            effect = float(np.median(gaps[here]))
-            error = math.sqrt(1 / here.sum() + 1 / max(1, clean.sum()))
-            limit = max(metric.threshold, quantile(1) * SIGMA_OF_MEDIAN * level.noise * error)
-            # A switch slows down the pairs within it, too. If it does not, it is not the switch.
-            whole = not within.any() or float(np.median(gaps[within])) < effect / 2
-            effects[finding] = effect if effect < -limit and whole else 0.0
-        gaps = gaps - crossing[finding] * (effects[finding] or 0.0)
-        cost += crossing[finding] * (effects[finding] or 0.0)
-    return effects, cost
+        effect = float(np.median(gaps[here]))
+        error = math.sqrt(1 / here.sum() + 1 / max(1, clean.sum()))
+        limit = max(metric.threshold, quantile(1) * SIGMA_OF_MEDIAN * level.noise * error)
+        # A switch slows down the pairs within it, too. If it does not, it is not the switch.
+        whole = not within.any() or float(np.median(gaps[within])) < effect / 2
+        if effect < -limit and whole:
+            gaps = gaps - crossing[finding] * effect
+            cost += crossing[finding] * effect
+        else:
+            healthy.add(finding)
+    return healthy, cost
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The runs of the second pass in one metric, to compare suspects with the others.
+def compared(
+    metric: Metric,
+    nodes: Collection[str],
+    runs: Mapping[frozenset[str], tuple[int, Sequence[float]]],
+    suspected: Collection[frozenset[str]],
+) -> Repetition | None:
+    """How a node or a pair compares in the second pass; None if nothing can be compared with it.
 
-    :ivar runs: for each pair, the logarithms of goodness of its runs.
-    :ivar ends: the two nodes of each pair.
-    :ivar hops: for each pair, the number of trunks whose cost is not known; only pairs with the
-        same number can be compared.
-    :ivar suspected: the nodes and the pairs that the first pass named.
+    :param runs: the two nodes of each pair -> the number of trunks whose cost is not known, and the
+        logarithms of goodness of its runs. Only pairs with the same number can be compared.
+    :param suspected: the nodes and the pairs that the first pass named in this metric.
     """
-
-    metric: Metric
-    runs: Sequence[Sequence[float]]
-    ends: Sequence[frozenset[str]]
-    hops: Sequence[int]
-    suspected: Collection[frozenset[str]]
-
-    def of(self, nodes: Collection[str]) -> Repetition | None:
-        """How a node or a pair compares; None if there is nothing to compare it with."""
-        accused = frozenset(nodes)
-        with_it = [at for at in self._of_node[next(iter(accused))] if accused <= self.ends[at]]
-        mine = [at for at in with_it if not self._alone(self.ends[at] - accused)]
-        apart = set(with_it)
-        others = [at for at in self._unsuspected if at not in apart]
-        for hops in sorted({self.hops[at] for at in mine}):
-            one, other = (
-                [run for at in pairs if self.hops[at] == hops for run in self.runs[at]]
-                for pairs in (mine, others)
-            )
-            if one and other:
-                return Repetition(self.metric, one, other)
-        return None
-
-    @cached_property
-    def _of_node(self) -> Mapping[str, list[int]]:
-        found: dict[str, list[int]] = defaultdict(list)
-        for at, ends in enumerate(self.ends):
-            for node in ends:
-                found[node].append(at)
-        return found
-
-    @cached_property
-    def _unsuspected(self) -> list[int]:
-        return [
-            at
-            for at, ends in enumerate(self.ends)
-            if ends not in self.suspected and not self._alone(ends)
-        ]
-
-    def _alone(self, nodes: Iterable[str]) -> bool:
-        """Whether one of these nodes is suspected by itself."""
-        return any(frozenset((node,)) in self.suspected for node in nodes)
+    accused = frozenset(nodes)
+    alone = {node for one in suspected if len(one) == 1 for node in one}
+    mine: dict[int, list[float]] = defaultdict(list)
+    others: dict[int, list[float]] = defaultdict(list)
+    for ends, (hops, its) in runs.items():
+        if accused <= ends:
+            if alone.isdisjoint(ends - accused):
+                mine[hops] += its
+        elif ends not in suspected and alone.isdisjoint(ends):
+            others[hops] += its
+    least = min(mine.keys() & others.keys(), default=None)
+    return None if least is None else Repetition(metric, mine[least], others[least])
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ import numpy as np
 
 from assay.compare.topology.fabric import Fabric, Kind
 from assay.compare.tournament import localise
-from assay.compare.tournament.again import Comparison, Repetition, parts_again
-from assay.compare.tournament.localise import Crossings, Fit, Floats, Ints, Known, Mask, Pairs
+from assay.compare.tournament.again import Repetition, compared, parts_again
+from assay.compare.tournament.localise import Crossings, Fit, Floats, Known, Mask, Pairs
 from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Measurement, Metric
 
 #: A group of at least this share of the nodes that is faster than others may be the healthy one.
@@ -53,25 +53,19 @@ def diagnose(
     findings, doubts = board.failures()
     findings += dead
     levels = {}
-    for metric in metrics:
-        if not board.alive:
-            break
+    for metric in metrics if board.alive else ():
         pairs = board.pairs(metric)
-        suspicion = board.suspicion(metric, pairs)
-        cost = suspicion.cost if suspicion else None
-        rest = pairs.without(cost)
+        found = board.search(metric, pairs)
+        rest = pairs.without(found.cost)
         fit = localise.localise(rest, metric.threshold)
         of_node, of_pair = (abs(metric.change(-at)) for at in (fit.node_limit, fit.pair_limit))
-        base, distance = math.exp(metric.sign * fit.base), suspicion.distance if suspicion else {}
-        levels[metric.name] = Level(base, fit.noise, of_node, of_pair, distance)
-        slow = [] if suspicion is None else _parts(metric, suspicion)
-        slow += board.slow(metric, pairs, fit, cost)
+        base = math.exp(metric.sign * fit.base)
+        levels[metric.name] = Level(base, fit.noise, of_node, of_pair, found.distance)
+        slow = [*_parts(metric, found), *board.slow(metric, pairs, fit, found.cost)]
         findings += slow
         if not slow:
             doubts += board.hidden(metric, rest, fit)
-    for node in nodes:
-        if node not in board.met:
-            doubts.append(f"{node} was not measured")
+    doubts += [f"{node} was not measured" for node in nodes if node not in board.met]
     return Diagnosis(tuple(nodes), tuple(metrics), _ordered(findings), tuple(doubts), (), levels)
 
 
@@ -86,24 +80,21 @@ def conclude(
     :param fabric: as for :func:`diagnose`.
     :raises ValueError: as :func:`diagnose`.
     """
-    suspects = set(first.suspects)
+    suspects = first.suspects
     accused = [finding for finding in first.findings if finding.repeatable]
-    if not suspects and not (accused and fabric):
+    if not suspects and not accused:
         return first
     board = _Board(first.nodes, first.metrics, measurements, fabric)
     good = _good(first)
     seen, doubts = board.failures(np.flatnonzero(good).tolist())
-    effects: dict[Finding, float | None] = dict.fromkeys(accused)
+    acquitted: set[Finding] = set()
     runs: dict[Finding, Repetition | None] = {}
-    for metric in first.metrics if board.alive else ():
-        level = first.levels.get(metric.name)
-        if level is None:  # the first pass has no value to compare with
-            continue
-        pairs, cost = board.pairs(metric), None
-        if fabric:
-            mine = [finding for finding in accused if finding.metric == metric.name]
-            of_parts, cost = parts_again(mine, metric, level, pairs, board.crossings, ~good)
-            effects.update(of_parts)
+    # If the first pass has no level, it has no value to compare with.
+    for metric in first.metrics if board.alive and first.levels else ():
+        level, pairs = first.levels[metric.name], board.pairs(metric)
+        mine = [finding for finding in accused if finding.metric == metric.name]
+        healthy, cost = parts_again(mine, metric, level, pairs, board.crossings, ~good)
+        acquitted |= healthy
         if suspects:
             base = metric.sign * math.log(level.base)
             # If no pair of good nodes is left, those that are well in this metric are the standard.
@@ -116,20 +107,17 @@ def conclude(
             if not again:
                 doubts += board.minority(metric, pairs.without(cost), fit)
             # Trunks of which the first pass knows the cost are taken out of the values.
-            free = {0, *level.distance} if fabric and metric.distance else None
-            hops = board.crossings.hops.tolist() if fabric else [0] * len(board.alive)
-            hops = [0 if free is None or hop in free else hop for hop in hops]
+            far = board.crossings.hops.tolist() if metric.distance else [0] * len(board.alive)
+            hops = [0 if hop in level.distance else hop for hop in far]
             ends = [frozenset(board.names(pair)) for pair in board.alive]
+            logarithms = dict(zip(ends, zip(hops, board.logarithms(metric, cost))))
             named = {frozenset(f.nodes) for f in first.findings if f.metric in ("", metric.name)}
-            runs_again = board.logarithms(metric, cost)
-            comparison = Comparison(metric, runs_again, ends, hops, named)
             for finding in [*again, *first.findings]:
                 if finding.metric == metric.name and finding.nodes:
-                    runs[finding] = comparison.of(finding.nodes)
+                    runs[finding] = compared(metric, finding.nodes, logarithms, named)
     # A part that was not measured again stays named.
-    findings = [finding for finding, effect in effects.items() if effect != 0]
-    acquitted = [finding for finding, effect in effects.items() if effect == 0]
-    remarks = [f"{finding.reason}; not so in the second pass" for finding in acquitted]
+    findings = [finding for finding in accused if finding not in acquitted]
+    remarks = [f"{f.reason}; not so in the second pass" for f in accused if f in acquitted]
     faults, unsure, well_again = _weighed(seen, runs, first, board.met)
     return replace(
         first,
@@ -196,37 +184,34 @@ class _Board:
         measurements: Iterable[Measurement],
         fabric: Fabric | None,
     ) -> None:
-        self.nodes, self.fabric = nodes, fabric
+        self.nodes, self.fabric = nodes, fabric or Fabric({"": nodes}, ())
         number = {node: i for i, node in enumerate(nodes)}
         if len(number) < len(nodes):
             raise ValueError("a node is there twice")
-        runs: dict[tuple[int, int], list[Mapping[str, float]]] = {}
-        self.dead: dict[tuple[int, int], str] = {}
-        self.flaky: list[str] = []
+        self.runs: dict[tuple[int, int], list[Mapping[str, float]]] = {}
+        errors: dict[tuple[int, int], str] = {}
         for run in measurements:
             a, b = sorted((number[run.a], number[run.b]))
-            pair = a, b
-            runs.setdefault(pair, [])
+            of_pair = self.runs.setdefault((a, b), [])
             if run.values:
                 _check(run, metrics)
-                runs[pair].append(run.values)
+                of_pair.append(run.values)
             else:
-                self.dead[pair] = run.error
-        for pair, error in list(self.dead.items()):
-            if runs[pair]:
-                self.flaky.append(f"{self.name(pair)}: once without a value{_because(error)}")
-                del self.dead[pair]
-        self.met = {nodes[i] for pair in runs for i in pair}
-        self.alive = [pair for pair in runs if pair not in self.dead]
-        self.runs = runs
-        ends = np.array(self.alive, dtype=np.int64).reshape(-1, 2)
-        self.first: Ints = ends[:, 0]
-        self.second: Ints = ends[:, 1]
+                errors[a, b] = run.error
+        self.flaky = [
+            f"{self.name(pair)}: once without a value{_because(error)}"
+            for pair, error in errors.items()
+            if self.runs[pair]
+        ]
+        self.dead = {pair: error for pair, error in errors.items() if not self.runs[pair]}
+        self.met = {nodes[i] for pair in self.runs for i in pair}
+        self.alive = [pair for pair, values in self.runs.items() if values]
+        self.first, self.second = np.array(self.alive, dtype=np.int64).reshape(-1, 2).T
 
-    def names(self, pair: Iterable[int]) -> tuple[str, ...]:
-        return tuple(self.nodes[i] for i in pair)
+    def names(self, pair: tuple[int, int]) -> tuple[str, str]:
+        return self.nodes[pair[0]], self.nodes[pair[1]]
 
-    def name(self, pair: Iterable[int]) -> str:
+    def name(self, pair: tuple[int, int]) -> str:
         return " - ".join(self.names(pair))
 
     def pairs(self, metric: Metric) -> Pairs:
@@ -236,22 +221,31 @@ class _Board:
         return Pairs(len(self.nodes), self.first, self.second, values)
 
     def take_dead_parts(self) -> list[Finding]:
-        """The dead switches and trunks; their pairs then count against no node any more."""
-        if self.fabric is None or not self.alive or not self.dead:
+        """The dead switches and trunks, the largest first; their pairs then count against no node.
+
+        A trunk is named only if :data:`.localise.BLOCK` of its pairs are between nodes that had a
+        value with others.
+        """
+        if not self.alive or not self.dead:
             return []
         pairs = [*self.alive, *self.dead]
-        crossings = Crossings(self.fabric, [(self.nodes[a], self.nodes[b]) for a, b in pairs])
-        lost = np.array([pair in self.dead for pair in pairs])
+        crossings = Crossings(self.fabric, [*map(self.names, pairs)])
+        living = {node for pair in self.alive for node in pair}
         findings = []
-        for parts, members in localise.dead_parts(crossings, pairs, lost):
-            errors = [self.dead.pop(pairs[p], "") for p in members.tolist()]
+        for parts, members in sorted(crossings.of.items(), key=lambda item: -len(item[1])):
+            its = [pairs[p] for p in members.tolist()]
+            if members[0] < len(self.alive) or self.dead.keys().isdisjoint(its):
+                continue
             switch = all(part.kind is Kind.SWITCH for part in parts)
-            reason = (
-                f"{' or '.join(map(str, parts))}: no value from any of {len(errors)} pairs "
-                f"through it{_because(next(filter(None, errors), ''))}"
-            )
-            fault = Fault.DEAD_SWITCH if switch else Fault.DEAD_TRUNK
-            findings.append(Finding(fault, (), reason, parts=parts))
+            support = [{*pair} for pair in its if switch or living.issuperset(pair)]
+            if len(support) >= localise.BLOCK and not set.intersection(*support):
+                errors = [self.dead.pop(pair, "") for pair in its]
+                reason = (
+                    f"{' or '.join(map(str, parts))}: no value from any of {len(errors)} pairs "
+                    f"through it{_because(next(filter(None, errors), ''))}"
+                )
+                fault = Fault.DEAD_SWITCH if switch else Fault.DEAD_TRUNK
+                findings.append(Finding(fault, (), reason, parts=parts))
         return findings
 
     def failures(self, good: Iterable[int] = ()) -> tuple[list[Finding], list[str]]:
@@ -288,21 +282,14 @@ class _Board:
     @cached_property
     def crossings(self) -> Crossings:
         """What the pairs that have values cross."""
-        assert self.fabric
-        return Crossings(self.fabric, [(self.nodes[a], self.nodes[b]) for a, b in self.alive])
+        return Crossings(self.fabric, [*map(self.names, self.alive)])
 
-    def suspicion(self, metric: Metric, pairs: Pairs) -> localise.Suspicion | None:
-        """The slow parts of the network, and what they and distance cost; None if unknown."""
-        if self.fabric is None:
-            return None
-        leaves: Ints = np.zeros(len(self.nodes), dtype=np.int64)
-        for leaf, places in enumerate(self.fabric.leaves(self.nodes)):
-            leaves[places] = leaf
-        return localise.search(pairs, self.crossings, leaves, metric.threshold, metric.distance)
+    def search(self, metric: Metric, pairs: Pairs) -> localise.Search:
+        """The slow parts of the network, and what they and distance cost."""
+        _, leaf = np.unique([*map(self.fabric.leaf, self.nodes)], return_inverse=True)
+        return localise.Search(pairs, self.crossings, leaf, metric.threshold, metric.distance)
 
-    def slow(
-        self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats | None = None
-    ) -> list[Finding]:
+    def slow(self, metric: Metric, pairs: Pairs, fit: Fit, cost: Floats) -> list[Finding]:
         """The faults of a fit in words; `cost` was taken out of the values of the pairs before."""
         findings = []
         base = metric.said(fit.base)
@@ -322,8 +309,7 @@ class _Board:
         for p in fit.slow_pairs.tolist():
             pair = self.alive[p]
             value = float(pairs.values[p])
-            less = 0.0 if cost is None else float(cost[p])
-            lack = value - less - fit.base - float(fit.effects[list(pair)].sum())
+            lack = value - float(cost[p]) - fit.base - float(fit.effects[list(pair)].sum())
             change = metric.change(lack)
             reason = (
                 f"{self.name(pair)}: {metric.name} {metric.said(value)}, the others have {base} "
@@ -335,12 +321,11 @@ class _Board:
             )
         return findings
 
-    def logarithms(self, metric: Metric, cost: Floats | None) -> list[list[float]]:
+    def logarithms(self, metric: Metric, cost: Floats) -> list[list[float]]:
         """The goodness of each run of each pair, without what a cause takes from it."""
-        less = [0.0] * len(self.alive) if cost is None else cost.tolist()
         return [
-            [metric.sign * math.log(run[metric.name]) - its for run in self.runs[pair]]
-            for pair, its in zip(self.alive, less)
+            [metric.sign * math.log(run[metric.name]) - less for run in self.runs[pair]]
+            for pair, less in zip(self.alive, cost.tolist())
         ]
 
     def hidden(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
@@ -376,7 +361,7 @@ class _Board:
         ]
 
 
-def _parts(metric: Metric, found: localise.Suspicion) -> list[Finding]:
+def _parts(metric: Metric, found: localise.Search) -> list[Finding]:
     """The slow parts of the network in words."""
     findings = []
     for blame in found.blamed:

@@ -19,9 +19,9 @@ The topology says which parts of the network each pair crosses. Two questions ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, median_high
 from typing import NamedTuple
 
 import numpy as np
@@ -102,19 +102,10 @@ class Pairs:
 
     def __init__(self, n: int, first: Ints, second: Ints, values: Floats) -> None:
         self.n, self.first, self.second, self.values = n, first, second, values
-        node = np.concatenate([first, second])
-        both = np.concatenate([values, values])
-        order = np.lexsort((both, node))
-        # The values as each node sees them, in ascending order.
-        self._node = node[order]
-        self._partner = np.concatenate([second, first])[order]
-        self._seen = both[order]
-        self.degree = np.bincount(self._node, minlength=n)
+        self.degree = np.bincount(np.concatenate([first, second]), minlength=n)
 
-    def without(self, cost: Floats | None) -> Pairs:
-        """The same pairs without what a known cause takes from each value; None: nothing."""
-        if cost is None:
-            return self
+    def without(self, cost: Floats) -> Pairs:
+        """The same pairs without what a known cause takes from each value."""
         return Pairs(self.n, self.first, self.second, self.values - cost)
 
     def medians(self, good: Mask) -> tuple[Floats, Ints]:
@@ -124,13 +115,14 @@ class Pairs:
         count. A node without a good partner gets the median over all its pairs, and 0 as the
         number. A node without a pair gets NaN.
         """
-        lonely = np.bincount(self._node[good[self._partner]], minlength=self.n) == 0
-        keep = good[self._partner] | lonely[self._node]
-        values = self._seen[keep]
-        counts = np.bincount(self._node[keep], minlength=self.n)
-        middle = np.cumsum(counts) - counts + counts // 2
-        levels = np.where(counts > 0, values[np.minimum(middle, len(values) - 1)], np.nan)
-        return levels, np.where(lonely, 0, counts)
+        node = np.concatenate([self.first, self.second])
+        with_good = good[np.concatenate([self.second, self.first])]
+        partners = np.bincount(node[with_good], minlength=self.n)
+        keep = with_good | (partners[node] == 0)
+        levels = np.full(self.n, np.nan)
+        met, middles, _ = _medians(node[keep], np.tile(self.values, 2)[keep])
+        levels[met] = middles
+        return levels, partners
 
 
 def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
@@ -147,13 +139,12 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
         if known:
             controls = values[known.good[first] & known.good[second]]
             base = float(np.median(controls)) if controls.size else known.base
-            most = max(1, int(partners[suspect].max()))
-            spread = known.noise * SIGMA_OF_MEDIAN / math.sqrt(most)
+            spread = known.noise * SIGMA_OF_MEDIAN / math.sqrt(max(1, partners[suspect].max()))
             node_limit = max(threshold, quantile(1) * spread)
             effects = np.where(suspect & (partners > 0), levels - base, 0.0)
         else:
             base = float(np.median(judged))
-            node_limit = max(threshold, _reach(judged, pairs.n))
+            node_limit = max(threshold, quantile(pairs.n) * _sigma(judged))
             effects = np.where(pairs.degree > 0, levels - base, 0.0)
         found = effects < -node_limit
         good = ~found[first] & ~found[second]
@@ -167,11 +158,11 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
     residuals = values - base - effects[first] - effects[second]
     pair_limit = node_limit
     # The noise comes from the values: medians over few partners leave many residuals at zero.
-    healthy = values[good] if good.any() else values
+    noise = _sigma(values[good] if good.any() else values)
     if not known:
         # A median that is the better of two middle values raises the effects a little.
         residuals = residuals - np.median(residuals[good] if good.any() else residuals)
-        pair_limit = max(threshold, _reach(healthy, len(values)))
+        pair_limit = max(threshold, quantile(len(values)) * noise)
     worse = (residuals < -pair_limit) & (values - base < -threshold)
     # A slow node has priority: other faults of its links show up after its repair.
     worse &= ~(slow[first] | slow[second])
@@ -180,17 +171,11 @@ def localise(pairs: Pairs, threshold: float, known: Known | None = None) -> Fit:
     lonely = (pairs.degree < PARTNERS_OF_A_NODE) | doubtful
     masks = slow, worse, worse & (lonely[first] | lonely[second])
     nodes, slow_pairs, open_pairs = map(np.flatnonzero, masks)
-    noise = _sigma(healthy)
     return Fit(base, effects, nodes, slow_pairs, open_pairs, noise, node_limit, pair_limit)
 
 
 def _sigma(values: Floats) -> float:
     return NORMAL * float(np.median(np.abs(values - np.median(values))))
-
-
-def _reach(values: Floats, count: int) -> float:
-    """The largest expected deviation of noise with the spread of `values`, in `count` draws."""
-    return quantile(count) * _sigma(values)
 
 
 def quantile(count: int) -> float:
@@ -208,41 +193,21 @@ class Blame(NamedTuple):
     effect: float
 
 
-@dataclass(frozen=True)
-class Suspicion:
-    """What a search found.
-
-    :ivar blamed: the slow parts, the one that explains most first.
-    :ivar cost: for each pair, the logarithm of goodness that it lacks by slow parts, and in
-        latencies by its trunks. Without this, all pairs are as if they were within one switch.
-    :ivar base: the logarithm of goodness of pairs within a switch.
-    :ivar distance: number of trunks -> the logarithm that pairs over so many lack; for latencies.
-    """
-
-    blamed: tuple[Blame, ...]
-    cost: Floats
-    base: float
-    distance: Mapping[int, float]
-
-
 class Crossings:
     """Which parts each pair crosses; `ends` are the two nodes of each pair."""
 
     def __init__(self, fabric: Fabric, ends: Sequence[tuple[str, str]]) -> None:
         paths = [fabric.path(a, b) for a, b in ends]
         self.hops: Ints = np.array([path.hops for path in paths], dtype=np.int64)
-        found: dict[Part, list[int]] = {}
+        #: Each part with the indices of the pairs that cross it.
+        self.each: dict[Part, list[int]] = {}
         for number, path in enumerate(paths):
             for part in path.parts:
-                found.setdefault(part, []).append(number)
-        #: Each part with the indices of the pairs that cross it.
-        self.each: dict[Part, Ints] = {
-            part: np.array(pairs, dtype=np.int64) for part, pairs in found.items()
-        }
-        #: Parts with the same pairs cannot be told apart: they are one candidate.
+                self.each.setdefault(part, []).append(number)
         same: dict[tuple[int, ...], list[Part]] = {}
-        for part, pairs in found.items():
+        for part, pairs in self.each.items():
             same.setdefault(tuple(pairs), []).append(part)
+        #: Parts with the same pairs cannot be told apart: they are one candidate.
         self.of: dict[tuple[Part, ...], Ints] = {}
         for numbers, parts in same.items():
             # Something concrete says more than "all paths".
@@ -250,67 +215,42 @@ class Crossings:
             self.of[tuple(concrete or parts)] = np.array(numbers, dtype=np.int64)
 
 
-def dead_parts(
-    crossings: Crossings, ends: Sequence[tuple[int, int]], dead: Mask
-) -> list[tuple[tuple[Part, ...], Ints]]:
-    """The parts over which no pair had a value, and their pairs; the largest first.
-
-    :param ends: the numbers of the two nodes of each pair.
-    :param dead: for each pair, whether it had no value. A trunk is named only if :data:`BLOCK` of
-        its pairs are between nodes that had a value with others.
-    """
-    living = {node for pair, lost in zip(ends, dead.tolist()) if not lost for node in pair}
-    taken = np.zeros(len(dead), dtype=np.bool_)
-    found = []
-    for parts, members in sorted(crossings.of.items(), key=lambda item: -len(item[1])):
-        if not dead[members].all() or taken[members].all():
-            continue
-        pairs = [ends[p] for p in members.tolist()]
-        whole = all(part.kind is Kind.SWITCH for part in parts)
-        support = [pair for pair in pairs if whole or living.issuperset(pair)]
-        if len(support) >= BLOCK and not set.intersection(*map(set, support)):
-            found.append((parts, members))
-            taken[members] = True
-    return found
-
-
-def search(
-    pairs: Pairs, crossings: Crossings, leaf: Ints, threshold: float, distance_costs: bool
-) -> Suspicion | None:
-    """Find the slow parts of a network; None if no two nodes of one switch were measured.
+class Search:
+    """The slow parts of a network; none if no two nodes of one switch were measured.
 
     :param leaf: the number of the switch of each node.
     :param threshold: how far below the others a part may be; a positive logarithm.
-    :param distance_costs: a healthy pair is worse the more trunks it crosses, as for latencies.
-        Then a trunk is compared with other trunks only.
+    :param costs: whether a healthy pair is worse the more trunks it crosses, as for latencies. Then
+        a trunk is compared with other trunks only.
+    :ivar base: the logarithm of goodness of pairs within a switch.
+    :ivar blamed: the slow parts, the one that explains most first.
+    :ivar cost: for each pair, the logarithm of goodness that it lacks by slow parts, and in
+        latencies by its trunks. Without this, all pairs are as if they were within one switch.
+    :ivar distance: number of trunks -> the logarithm that pairs over so many lack; for latencies.
     """
-    if not (crossings.hops == 0).any():
-        return None
-    return _Search(pairs, crossings, leaf, threshold, distance_costs).run()
 
-
-class _Search:
     def __init__(
         self, pairs: Pairs, crossings: Crossings, leaf: Ints, threshold: float, costs: bool
     ) -> None:
         self.pairs, self.crossings, self.leaf = pairs, crossings, leaf
         self.hops, self.threshold, self.costs = crossings.hops, threshold, costs
         self.within = np.flatnonzero(self.hops == 0)
-        standards = self._switches(pairs.values, self.within)
-        self.switches, self.base = len(standards), better(standards)
-        self.noise = self._noise()
-        #: What each pair lacks by the parts that were found, and what is left beside it.
+        self.blamed: list[Blame] = []
         self.cost = np.zeros(len(pairs.values))
         self.distance: dict[int, float] = {}
-        self.blamed: list[Blame] = []
+        if len(self.within):
+            standards = self._switches(pairs.values, self.within)
+            self.switches, self.base = len(standards), median_high(map(float, standards))
+            self.noise = self._noise()
+            self._distances()
+            self._parts()
 
     @property
     def rest(self) -> Floats:
         """What each pair has beyond the standard and its known costs."""
         return self.pairs.values - self.base - self.cost
 
-    def run(self) -> Suspicion:
-        self._distances()
+    def _parts(self) -> None:
         ends = np.stack([self.pairs.first, self.pairs.second])
         # What has a node in common is judged as this node.
         candidates = {
@@ -337,7 +277,6 @@ class _Search:
             if best is None:
                 break
             self._blame(best[0], candidates.pop(best[0]), best[1])
-        return Suspicion(tuple(self.blamed), self.cost, self.base, self.distance)
 
     def _blame(self, parts: tuple[Part, ...], members: Ints, effect: float) -> None:
         self.cost[members] += effect
@@ -357,7 +296,7 @@ class _Search:
             levels = self._switches(self.pairs.values - self.base, members)
             if len(levels) <= 2:
                 continue
-            typical = better(levels)
+            typical = median_high(map(float, levels))
             slow = typical < -max(self.threshold, self._limit(len(members), 1))
             if self.costs:
                 self.distance[hops] = typical
@@ -365,14 +304,13 @@ class _Search:
                 self.cost[members] += typical
             if slow and not self.costs and not self.blamed:
                 of = self.crossings.of.items()
-                same = (parts for parts, its in of if np.array_equal(its, members))
-                parts = next(same, (Part(Kind.BETWEEN, (str(hops),)),))
+                parts = next(parts for parts, its in of if np.array_equal(its, members))
                 self.blamed.append(Blame(parts, typical))
 
     def _nodes(self, values: Floats, members: Ints) -> tuple[Ints, Floats, Ints]:
         """The nodes of some pairs, the median of the values of each, and how many it has."""
         node = np.concatenate([self.pairs.first[members], self.pairs.second[members]])
-        return _medians(node, np.concatenate([values[members], values[members]]))
+        return _medians(node, np.tile(values[members], 2))
 
     def _switches(self, values: Floats, members: Ints) -> Floats:
         """For each switch, the median over its nodes of their medians over some pairs."""
@@ -381,7 +319,7 @@ class _Search:
 
     def _level(self, values: Floats, members: Ints) -> float:
         """The median over the nodes of some pairs of the medians of their values."""
-        return better(self._nodes(values, members)[1])
+        return median_high(map(float, self._nodes(values, members)[1]))
 
     def _explains(self, rest: Floats, members: Ints, count: int) -> tuple[float, float]:
         """The effect of a candidate, and how much of what its pairs lack it explains; or zeros."""
@@ -391,7 +329,7 @@ class _Search:
         if float(np.median(here)) > -limit / 2:
             return nothing
         _, middles, degrees = self._nodes(rest, members)
-        effect = better(middles)
+        effect = median_high(map(float, middles))
         if effect >= -limit:
             return nothing
         spread = 2 * SIGMA_OF_MEDIAN * self.noise / np.sqrt(degrees)
@@ -416,11 +354,6 @@ class _Search:
             return _sigma(self.pairs.values)
         rest = [(b - np.median(b)) * math.sqrt(len(b) / (len(b) - 1)) for b in blocks]
         return NORMAL * float(np.median(np.abs(np.concatenate(rest))))
-
-
-def better(values: Floats) -> float:
-    """The median; of two middle values the better one, as in :meth:`Pairs.medians`."""
-    return float(np.sort(values)[len(values) // 2])
 
 
 def _medians(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:

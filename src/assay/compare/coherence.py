@@ -130,8 +130,7 @@ def misplaced(found: Mapping[str, Mapping[str, Any]], stated: str | None) -> Ite
             yield f"{name}: the directory: {place['error']}"
         elif stated and kind != stated:
             yield f"{name}: the directory is {kind} (mounted at {place.get('mount')}), not {stated}"
-    kinds = ("type", "source")
-    mounts = {name: " ".join(str(place.get(key)) for key in kinds) for name, place in found.items()}
+    mounts = {name: f"{its.get('type')} {its.get('source')}" for name, its in found.items()}
     if len(set(mounts.values())) > 1:
         said = ", ".join(f"{name}: {mount}" for name, mount in mounts.items())
         yield f"the directory is not one mount: {said}"

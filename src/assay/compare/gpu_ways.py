@@ -162,10 +162,9 @@ def _turn(node: str, look: int, number: int, rows: Iterable[Row], facts: Mapping
     for row in rows:
         ends = [str(row["from"]), str(row["to"])]
         models = " ".join(gpus[end]["name"] for end in ends if end != HOST)
-        between = HOST not in ends
-        joined = row["joined"] if between else row["near"]
+        joined = row["joined"] or row["near"]  # of two GPUs, or of a GPU and the host
         source, target = (end if end == HOST else gpus[end]["bus"] for end in ends)
-        kind = f"{models} {joined}" if joined or not between else ""
+        kind = f"{models} {joined}" if joined or HOST in ends else ""
         rate, by_host = float(row["rate"]), float(row["host_rate"])
         links = NVLINK.fullmatch(str(row["joined"]))
         way = bool(row["access"]), str(row["near"]), int(links[1]) if links else 0

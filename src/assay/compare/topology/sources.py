@@ -99,9 +99,8 @@ def of_slurm(text: str) -> Fabric:
         name = words["SwitchName"]
         if not name or not (words.get("Nodes") or words.get("Switches")):
             raise ValueError(f"line {number}: no switch with nodes: {line.strip()[:60]}")
-        below[name] = nodelist_expand(words["Switches"]) if words.get("Switches") else []
-        nodes = nodelist_expand(words["Nodes"]) if words.get("Nodes") else []
-        listed[name] = [short_name(node) for node in nodes]
+        below[name] = nodelist_expand(words.get("Switches", ""))
+        listed[name] = [short_name(node) for node in nodelist_expand(words.get("Nodes", ""))]
     if not listed:
         raise ValueError("it names no switch; Slurm needs the plugin topology/tree")
     trunks = [(name, other) for name, others in below.items() for other in others]

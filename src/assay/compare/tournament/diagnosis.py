@@ -138,13 +138,13 @@ def _weighed(
     seen: Iterable[Finding], runs: Runs, first: Diagnosis, met: Container[str]
 ) -> tuple[list[Finding], list[str], list[str]]:
     """Faults, doubts and remarks of both passes; the second one found `seen` and measured `met`."""
-    named, suspects = {finding.nodes for finding in first.findings}, set(first.suspects)
+    named = {finding.nodes for finding in first.findings} | {(node,) for node in first.suspects}
     shown_again = {(node, finding.metric) for finding in seen for node in finding.nodes}
     faults: list[Finding] = []
     doubts: list[str] = []
     remarks: list[str] = []
     for finding in seen:
-        known = finding.nodes in named or (len(finding.nodes) == 1 and finding.nodes[0] in suspects)
+        known = finding.nodes in named
         unclear = _unclear(finding, runs) if known else ""
         if known and not unclear:
             faults.append(finding)

@@ -99,7 +99,7 @@ class BabelStreamGpu(GpuState, StrictCheck):
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):
-        of_memory = self.hardware_peak("gpu", "memory_bandwidth")
+        of_memory = self._hardware_peak("gpu", "memory_bandwidth")
         if of_memory is None:
             return {}
         return dict.fromkeys(self.declares, Peak("memory, hardware.yaml", 1000 * of_memory))

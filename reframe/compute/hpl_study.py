@@ -147,7 +147,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
         return cores
 
     def memory(self):
-        gigabytes = self.hardware_peak("gpu", "memory")
+        gigabytes = self._hardware_peak("gpu", "memory")
         why = "extras: hardware: it names no GPU, by whose memory the matrix is sized"
         self.leave_out("undescribed", gigabytes is None, why)
         return int(self.gpus_of_a_node() * gigabytes * 2**30), GPU_FRACTION
@@ -170,7 +170,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
         return problems
 
     def node_peak(self):
-        cores, clock = self.hardware_peak("gpu", "cores"), self.hardware_peak("gpu", "clock")
+        cores, clock = self._hardware_peak("gpu", "cores"), self.hardware_peak("gpu", "clock")
         if cores is None or clock is None:
             return None
         words = f"{self.gpus_of_a_node()} GPUs of {cores:.0f} cores and {clock:g} GHz"

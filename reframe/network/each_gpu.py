@@ -95,4 +95,4 @@ class EachGpu(GpusOfNode, SweepCheck):
         # The link of a partition between nodes is not that between the GPUs of a node.
         if "intra-node" not in self.current_partition.features:
             return {}
-        return self.link_peaks([m for m in self.declares if m.startswith(KINDS[BETWEEN])])
+        return self._link_peaks([m for m in self.declares if m.startswith(KINDS[BETWEEN])])

@@ -203,4 +203,4 @@ class IbPerftest(AllNodesCheck):
         return {self.metric: parsed.quantity(self.column, size=self.metric_size)}
 
     def peaks(self, parsed):
-        return self.link_peaks([self.metric]) if self.column == "bandwidth" else {}
+        return self._link_peaks([self.metric]) if self.column == "bandwidth" else {}

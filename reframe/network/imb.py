@@ -129,7 +129,7 @@ class ImbBase(MpiTransportCheck):
 
     def peaks(self, parsed):
         rates = [name for name, unit in self.declares.items() if unit == "MB/s"]
-        return self.link_peaks(rates, 2 if self.benchmark == "Biband" else 1)
+        return self._link_peaks(rates, 2 if self.benchmark == "Biband" else 1)
 
 
 @rfm.simple_test

@@ -77,4 +77,4 @@ class MpiGraph(MpiTransportCheck):
         }
 
     def peaks(self, parsed):
-        return self.link_peaks(self.declares)
+        return self._link_peaks(self.declares)

@@ -172,7 +172,7 @@ class Nccl(NcclBase):
 
     def peaks(self, parsed):
         # A GPU may have such a link to each other GPU, and the switch may add: no upper limit.
-        found = self.link_peaks([self.metric])
+        found = self._link_peaks([self.metric])
         return {name: replace(peak, most=None) for name, peak in found.items()}
 
 

@@ -42,7 +42,7 @@ class NetPipe(MpiTransportCheck):
     def _repeats(self):
         """The ping-pongs of a trial between nodes: fewer on a slow link."""
         # A link that the site does not name may be that of an old network, 1 Gbit/s.
-        rate = self.hardware_peak("link", "bandwidth") or 125
+        rate = self._hardware_peak("link", "bandwidth") or 125
         possible = SECONDS[self.profile] * rate * 1e6 / (2 * ONCE_EACH)
         return min(REPEATS, max(5, int(possible)))
 

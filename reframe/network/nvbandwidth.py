@@ -73,4 +73,4 @@ class Nvbandwidth(GpuState, StrictCheck):
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):
-        return self.link_peaks([name for name in self.declares if name.startswith(BETWEEN)])
+        return self._link_peaks([name for name in self.declares if name.startswith(BETWEEN)])

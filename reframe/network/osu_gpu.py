@@ -127,7 +127,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
 
     def peaks(self, parsed):
         rate = programs.BENCHMARKS[self.benchmark].column == "bandwidth"
-        return self.link_peaks(self.declares) if rate else {}
+        return self._link_peaks(self.declares) if rate else {}
 
 
 @rfm.simple_test

@@ -55,4 +55,4 @@ class OsuRails(OsuC):
         ]
 
     def peaks(self, parsed):
-        return self.link_peaks(self.declares, self.rails)
+        return self._link_peaks(self.declares, self.rails)

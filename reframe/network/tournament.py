@@ -189,7 +189,7 @@ class Bisection(SimultaneousPairs):
             f"{name}: the nodes of a job may be on one switch: Bisection needs {needed} or more "
             f"nodes (extra `nodes`: {self.num_tasks})",
         )
-        self._stated = bisection.Stated(self.hardware_peak("link", "bandwidth"), self.trunk)
+        self._stated = bisection.Stated(self._hardware_peak("link", "bandwidth"), self.trunk)
 
     def turns(self):
         # Each node is in one or two pairs of switches. All pairs at once may take as long as one

@@ -114,7 +114,7 @@ class UcxGpu(GpuMixin, StrictCheck):
 
     def peaks(self, parsed):
         two = self.operation == "tag_bw" and self.gpus > 1
-        return self.link_peaks([self.metric]) if two else {}
+        return self._link_peaks([self.metric]) if two else {}
 
 
 @rfm.simple_test
@@ -178,4 +178,4 @@ class UcxGpuBetween(UcxGpu):
         return [*problems, *crossing.problems]
 
     def peaks(self, parsed):
-        return self.link_peaks([self.metric]) if self.operation == "tag_bw" else {}
+        return self._link_peaks([self.metric]) if self.operation == "tag_bw" else {}

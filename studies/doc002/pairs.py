@@ -140,7 +140,7 @@ class MorePairsBase(StrictCheck):
 
         Pairs that wait for each answer need not fill it: if all send at once, the way back is idle.
         """
-        link = self.hardware_peak("link", "bandwidth")
+        link = self._hardware_peak("link", "bandwidth")
         between = "inter-node" in self.current_partition.features
         if link is None or not between or self.benchmark == "multi_lat":
             return []

@@ -41,7 +41,7 @@ class CrossingPairs(SimultaneousPairs):
     def half_on_each_side(self):
         if self._absent:
             self._refuse(self._absent)
-        self.job.options += self.halves(self.num_tasks)
+        self.job.options += self._halves(self.num_tasks)
 
     def turns(self):
         # A round of k pairs across takes k times as long; all rounds take less than twice the last.

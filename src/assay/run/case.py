@@ -70,7 +70,7 @@ class CaseBase(rfm.RegressionTestPlugin):
         except ValueError as error:
             raise misdescribed(self.current_partition, f"extras: between: {error}") from None
 
-    def halves(self, nodes: int) -> list[str]:
+    def _halves(self, nodes: int) -> list[str]:
         """Options of the job by which half of its nodes are in each group that `between` joins."""
         try:
             return self.between.halves(nodes) if self.between else []
@@ -78,17 +78,17 @@ class CaseBase(rfm.RegressionTestPlugin):
             self.leave_out("too-small", True, str(error))
             return []
 
-    def hardware_peak(self, role: str, quantity: str) -> float | None:
+    def _hardware_peak(self, role: str, quantity: str) -> float | None:
         """Peak of the hardware of the partition, None if unnamed; see :mod:`assay.judge.peaks`."""
         hardware = self.current_partition.extras.get("hardware", {})
         return peak(site_directory(), hardware, role, quantity)
 
-    def link_peaks(self, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
+    def _link_peaks(self, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
         """The bandwidth of the link as the peak of these rates; empty if the link is unnamed.
 
         :param ways: number of directions whose bytes the metrics count.
         """
-        link = ways * (self.hardware_peak("link", "bandwidth") or 0)
+        link = ways * (self._hardware_peak("link", "bandwidth") or 0)
         peaks = {name: link * (factor("MB/s", self.declares[name]) or 0) for name in metrics}
         return {name: Peak("link, hardware.yaml", value) for name, value in peaks.items() if value}
 

@@ -138,7 +138,7 @@ class MpiCheck(StrictCheck):
             there, out = node_state.in_service(partition.scheduler, self.job, wanted)
             if there < wanted:
                 self._refuse([f"{there} of {wanted} nodes are in service", *out])
-        self.job.options += self.halves(wanted)
+        self.job.options += self._halves(wanted)
         self.num_tasks = self._layout.ranks
         self.num_tasks_per_node = self._layout.per_node
 

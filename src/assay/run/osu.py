@@ -132,7 +132,7 @@ class OsuBase(MpiTransportCheck):
             return {}
         # osu_bibw.py counts the bytes of one direction only; osu_bibw counts both directions.
         both = 2 if self.benchmark == "bibw" and "osu" in self.current_environ.features else 1
-        return self.link_peaks(self.declares, both)
+        return self._link_peaks(self.declares, both)
 
 
 class OsuC(OsuBase):

@@ -171,7 +171,7 @@ class Judged(CaseBase):
                 found.update(curves.outside(parsed.rows, bounds))
             peak = max(links, default=None)
             if peak is None and column == "latency":
-                peak = self.hardware_peak("link", "bandwidth")
+                peak = self._hardware_peak("link", "bandwidth")
             found.update(curves.ratios(parsed.rows, *self._curve(), peak, alone))
         return found
 

@@ -48,7 +48,7 @@ def binary(count: float) -> str:
     while count >= 1024 and count % 1024 == 0 and step < len(_BINARY) - 1:
         count /= 1024
         step += 1
-    return f"{count:g}\N{NO-BREAK SPACE}{_BINARY[step]}"
+    return f"{count:.12g}\N{NO-BREAK SPACE}{_BINARY[step]}"
 
 
 def better(unit: str) -> str:

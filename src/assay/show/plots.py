@@ -248,12 +248,14 @@ def _scale_x(axes: Any, scale: str, xs: Sequence[float]) -> None:
         axes.set_xscale("log", base=2)
         margin = 1.3 if scale == SIZES else 1.15
         axes.set_xlim(xs[0] / margin, xs[-1] * margin)
-        powers = [x for x in xs if math.log2(x).is_integer()]
         if scale == COUNTS:
             labelled = _apart(xs, 14 if xs[-1] < 1000 else 9)
-        elif len(xs) <= MOST_SIZES or not powers:
+        elif len(xs) <= MOST_SIZES:
             labelled = _apart(xs, MOST_SIZES)
-        else:
+        else:  # some programs measure multiples of 1000 B, whose names are long
+            first, last = math.ceil(math.log2(xs[0])), math.floor(math.log2(xs[-1]))
+            powers = [x for x in xs if math.log2(x).is_integer()]
+            powers = powers or [2.0**k for k in range(first, last + 1)] or [*xs]
             labelled = _apart(powers, MOST_POWERS)
         axis.set_major_locator(ticker.FixedLocator(labelled))
         axis.set_minor_locator(ticker.NullLocator())

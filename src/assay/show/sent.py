@@ -284,10 +284,15 @@ def _pattern(parsed: Parsed) -> str:
 
 
 def _tables(parsed: Parsed) -> dict[str, list[Mapping[str, Any]]]:
-    """The rows with a message size, of each program and number of ranks in the output."""
-    several = [at for at in ("ranks", "test") if len({row.get(at) for row in parsed.rows}) > 1]
-    rows = parsed.rows if "size" in parsed.units else ()
-    return grouped((" ".join(f"{at} {row[at]}" for at in several), row) for row in rows)
+    """The rows with a message size, of each program, number of ranks and way in the output."""
+    parts = ("ranks", "test", "way", "memory")
+    several = [at for at in parts if len({row.get(at) for row in parsed.rows}) > 1]
+    named = (
+        (" ".join(f"{at} {row[at]}" for at in several if row[at] != ""), row)
+        for row in parsed.rows
+        if "size" in parsed.units
+    )
+    return grouped(named)
 
 
 def _metrics(parsed: Parsed) -> dict[str, tuple[float, str]]:

@@ -19,7 +19,7 @@ import re
 
 from assay.parse import Parsed, ParseError, Row
 from assay.parse.reading import first, recogniser, split, without_warnings
-from assay.parse.tables import SIZE, Column, Identity, Line, capped, cells, quote, units
+from assay.parse.tables import SIZE, Column, Identity, Line, Table, capped, cells, quote, units
 
 PROGRAM = "fi_rma_bw"
 
@@ -133,33 +133,28 @@ def parse(text: str) -> Parsed:
 def _pingpong(lines: list[Line], heads: list[int], end: int) -> Parsed:
     """The rows of fi_pingpong; `end` is the number of a last line without its line end."""
     problems = [f"line {lines[at][0]}: a second run" for at in heads[1:]]
-    rows: list[Row] = []
-    loose: list[Line] = []
-    last = 0
+    table = Table("fi_pingpong", _PING_COLUMNS, None, problems)
     for n, line in lines[heads[0] + 1 :]:
         if not (match := _PING_ROW.fullmatch(line)):
-            loose += [(n, line)] if line and not _LOG.fullmatch(line) else []
+            table.loose += [(n, line)] if line and not _LOG.fullmatch(line) else []
             continue
-        problems += [f"line {m}: not a row of fi_pingpong: {quote(said)}" for m, said in loose]
-        loose, last = [], n
         number, unit, count, thousands, acknowledged, others, *times = match.groups()
         size = int(float(number) * (1024 ** " kmg".index(unit or " ")))
         if acknowledged != "=":
             problems.append(f"line {n}: {acknowledged}{others} messages were acknowledged")
         sent = int(count) * 1000 ** " kmb".index(thousands or " ")
-        exact = _PING_IDENTITIES[: 2 - bool(thousands)] if size in _ALL_SIZES else ()
-        said = n, " ".join(map(str, (size, sent, *times)))
-        rows += cells(said, _PING_COLUMNS, problems, identities=exact)
+        table.identities = _PING_IDENTITIES[: 2 - bool(thousands)] if size in _ALL_SIZES else ()
+        table.read((n, " ".join(map(str, (size, sent, *times)))))
     problems += [f"line {n}: {line[:200]}" for n, line in lines if _PING_FAILED.fullmatch(line)]
-    sizes = [row["size"] for row in rows]
+    sizes = [row["size"] for row in table.rows]
     # One row of another size than the first ones is that of -S.
     whole = sizes in (list(DEFAULT_SIZES), _ALL_SIZES)
     whole |= len(sizes) == 1 and sizes[0] not in (0, 64)
-    if not whole or last == end:
+    if not whole or table.last_row == end:
         why = "it was cut, or the provider permits no more"
         problems.append(f"the table ends after {len(sizes)} sizes: {why}")
     version = first((line for _, line in lines), _VERSION)
     return Parsed(
-        "fabtests", "fi_pingpong", version, whole and last != end, tuple(rows),
-        units(_PING_COLUMNS), capped(problems, loose),
+        "fabtests", "fi_pingpong", version, whole and table.last_row != end, tuple(table.rows),
+        units(_PING_COLUMNS), capped(problems, table.loose),
     )  # fmt: skip

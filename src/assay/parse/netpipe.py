@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from assay.parse import Parsed, Row
+from assay.parse import Parsed
 from assay.parse.reading import MIB_PER_S, recogniser
-from assay.parse.tables import Column, Identity, Line, begun, body, capped, cells, quote, units
+from assay.parse.tables import Column, Identity, Line, Table, begun, body, capped, units
 
 PROGRAM = "NPmpi"
 
@@ -62,58 +62,37 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     lines, problems = body(text)
     start, _ = begun(lines, _START, [_REFUSAL], "no main loop of NetPIPE")
     facts, perturbations = _said(lines, problems)
-    ways = 2 if "bidirectional" in facts["modes"] else 1
-    rows, last_row, loose = _rows(lines[start + 1 :], problems, ways)
-    sizes = [int(row["size"]) for row in rows]
+    ways = 2 if "bidirectional" in facts["modes"] else 1  # whose bytes the rate counts
+    moved = Identity(f"bandwidth * {MIB_PER_S / 8} * latency = {ways} * size")
+    table = Table("NetPIPE", _COLUMNS, last_size, problems, identities=[moved])
+    due = 0
+    for number, line in lines[start + 1 :]:
+        # A launcher may deliver lines of stdout between two rows of stderr.
+        if not line or line in _MODES or _HOST.fullmatch(line) or _PERTURBATION.fullmatch(line):
+            continue
+        printed = _ROW.fullmatch(line)
+        if printed is None:
+            table.loose.append((number, line))
+            continue
+        table.read((number, " ".join(printed.groups()[1:])))
+        if (index := int(printed[1])) != due:
+            why = "rows are missing" if index > due else "of N singletons?"
+            problems.append(f"line {number}: row {index} where {due} was to come ({why})")
+        due = index + 1
+    sizes = [int(row["size"]) for row in table.rows]
     facts["first_size"] = sizes[0] if sizes else None
     plan = _plan(sizes, perturbations, last_size) if sizes else []
     for size, planned in zip(sizes, plan):
         if size != planned:
             problems.append(f"size {size} where {planned} was to come: rows are missing")
             break
-    complete = last_size is not None and bool(rows) and sizes == plan
-    if last_row == text.count("\n") + 1:
-        problems.append(f"line {last_row}: no line end, the output was cut")
-        complete = False
+    complete = not table.is_cut(text) and last_size is not None and bool(sizes) and sizes == plan
     if not complete and last_size is not None:
-        loose = [line for line in loose if re.search(r"\w", line[1])]
-        problems += [f"line {n}: not a row of NetPIPE: {quote(line)}" for n, line in loose[:3]]
+        table.report([line for line in table.loose if re.search(r"\w", line[1])][:3])
         ends = f"the rows end at size {sizes[-1]}" if sizes else "no row"
         problems.append(f"{ends}, not {plan[-1] if plan else last_size}")
-    died = loose if complete else []
-    said = capped(problems, died)
-    return Parsed("netpipe", PROGRAM, None, complete, tuple(rows), units(_COLUMNS), said, facts)
-
-
-def _rows(
-    lines: Sequence[Line], problems: list[str], ways: int
-) -> tuple[list[Row], int, list[Line]]:
-    """The rows, the line number of the last row, and the lines after it.
-
-    :param ways: number of directions whose bytes the rate counts.
-    """
-    rows: list[Row] = []
-    identities = [Identity(f"bandwidth * {MIB_PER_S / 8} * latency = {ways} * size")]
-    last_row, due = 0, 0
-    loose: list[Line] = []
-    for number, line in lines:
-        # A launcher may deliver lines of stdout between two rows of stderr.
-        if not line or line in _MODES or _HOST.fullmatch(line) or _PERTURBATION.fullmatch(line):
-            continue
-        printed = _ROW.fullmatch(line)
-        if printed is None:
-            loose.append((number, line))
-            continue
-        problems += [f"line {n}: not a row of NetPIPE: {quote(text)}" for n, text in loose]
-        loose = []
-        last_row = number
-        if (index := int(printed[1])) != due:
-            why = "rows are missing" if index > due else "of N singletons?"
-            problems.append(f"line {number}: row {index} where {due} was to come ({why})")
-        due = index + 1
-        said = number, " ".join(printed.groups()[1:])
-        rows += cells(said, _COLUMNS, problems, identities=identities)
-    return rows, last_row, loose
+    rows, said = tuple(table.rows), capped(problems, table.loose if complete else ())
+    return Parsed("netpipe", PROGRAM, None, complete, rows, units(_COLUMNS), said, facts)
 
 
 def _said(lines: Sequence[Line], problems: list[str]) -> tuple[dict[str, Any], Sequence[int]]:

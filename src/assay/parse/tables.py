@@ -226,6 +226,7 @@ class Table:
     :ivar rows: the rows that could be read.
     :ivar problems: errors in the other rows, and in the lines between and after the rows.
     :ivar rounded: the problems that may be small numbers printed as zero.
+    :ivar loose: the lines since the last row.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -245,8 +246,8 @@ class Table:
         self.rows: list[Row] = []
         self.rounded: list[str] = []
         self._size: int | None = None
-        self._last_row = 0
-        self._loose: list[Line] = []
+        self.last_row = 0
+        self.loose: list[Line] = []
 
     def take(self, line: Line) -> None:
         """Read a line after the headings."""
@@ -255,37 +256,43 @@ class Table:
         if not re.match(r"\s*(?:\d|[-+]?(?:nan|inf))", text) or (
             self._reached() and len(text.split()) != len(self.columns)
         ):
-            self._loose.append(line)
+            self.loose.append(line)
             return
         if self.last_size is not None:
             self._follow(line)
-        elif self._last_row:
+        elif self.last_row:
             self.problems.append(f"line {number}: a second row (of N singletons?): {quote(text)}")
-        self._report(self._loose)
-        self._loose = []
-        self._last_row = number
+        self.read(line)
+
+    def read(self, line: Line) -> None:
+        """Read a row of any size; the lines between it and the one before are problems."""
+        self.report(self.loose)
+        self.loose, self.last_row = [], line[0]
         self.rows += cells(line, self.columns, self.problems, self.rounded, self.identities)
+
+    def is_cut(self, text: str) -> bool:
+        """Whether the last row has no line end, which is a problem; `text` is the whole output."""
+        cut = self.last_row == text.count("\n") + 1
+        if cut:
+            self.problems.append(f"line {self.last_row}: no line end, the output was cut")
+        return cut
 
     def close(self, text: str) -> bool:
         """Finish the table and tell whether it is complete; `text` is the whole output."""
-        complete = bool(self.rows) and self._reached()
-        if self._last_row == text.count("\n") + 1:
-            self.problems.append(f"line {self._last_row}: no line end, the output was cut")
-            complete = False
-        if complete:
-            self.problems += _crashes(self._loose)
+        if not self.is_cut(text) and self.rows and self._reached():
+            self.problems += _crashes(self.loose)
             begin = self.rows[0].get("size")
             if self.first_size in (None, begin):
                 return True
             self.problems.append(f"the table begins at size {begin}, not {self.first_size}")
             return False
         # The lines after the last row of a broken table often give the reason.
-        self._report([line for line in self._loose if re.search(r"\w", line[1])][:3])
-        if not self._last_row:
+        self.report([line for line in self.loose if re.search(r"\w", line[1])][:3])
+        if not self.last_row:
             self.problems.append(f"no row of {self.program}")
         elif self._size is not None:
             self.problems.append(
-                f"line {self._last_row}: the table ends at size {self._size}, not {self.last_size}"
+                f"line {self.last_row}: the table ends at size {self._size}, not {self.last_size}"
             )
         return False
 
@@ -312,10 +319,10 @@ class Table:
     def _reached(self) -> bool:
         """Whether the last row that the program prints was there."""
         if self.last_size is None or self._size is None:
-            return self.last_size is None and self._last_row > 0
+            return self.last_size is None and self.last_row > 0
         return self._size <= self.last_size < _after(self._size)
 
-    def _report(self, loose: Sequence[Line]) -> None:
+    def report(self, loose: Sequence[Line]) -> None:
         for number, text in loose:
             self.problems.append(f"line {number}: not a row of {self.program}: {quote(text)}")
 

@@ -10,11 +10,12 @@ one send call; other tests have "latency" instead. The first percentile column w
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from assay.parse import Parsed, ParseError, Row
+from assay.parse import Parsed, ParseError
 from assay.parse.reading import MIB_PER_S, recogniser
-from assay.parse.tables import Column, Identity, Line, body, capped, cells, quote, units
+from assay.parse.tables import Column, Identity, Line, Table, body, capped, cells, quote, units
 
 PROGRAM = "ucx_perftest"
 
@@ -84,11 +85,10 @@ def parse(text: str) -> Parsed:
         result.take(line)
     if not result.columns:
         raise ParseError("no result table" + (f"; {problems[0]}" if problems else ""))
-    complete = len(result.rows) == 1 and result.last_row != text.count("\n") + 1
-    if result.last_row == text.count("\n") + 1:
-        problems.append(f"line {result.last_row}: no line end, the output was cut")
-    elif not result.rows:
+    cut = result.is_cut(text)
+    if not cut and not result.rows:
         problems.append("no final result")
+    complete = bool(result.rows) and not cut
     version = _VERSION.search(text)
     facts = {**result.facts, "final": dict(result.rows[0])} if result.rows else result.facts
     return Parsed(
@@ -97,19 +97,15 @@ def parse(text: str) -> Parsed:
     )  # fmt: skip
 
 
-class _Result:
-    """Reads a result table, even if other output stands between its lines."""
+class _Result(Table):
+    """The result table, even if other output stands between its lines."""
 
     def __init__(self, problems: list[str]) -> None:
-        self.problems = problems
+        super().__init__(PROGRAM, [], None, problems)
         self.kind = ""
         self.named = False
-        self.columns: list[Column] = []
-        self.printed: list[Column] = []
-        self.rows: list[Row] = []
+        self.printed: Sequence[Column] = []
         self.facts: dict[str, Any] = {}
-        self.last_row = 0
-        self.loose: list[Line] = []
 
     def take(self, line: Line) -> None:
         number, text = line

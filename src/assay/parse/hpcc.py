@@ -109,15 +109,16 @@ def parse(text: str) -> Parsed:
     lines = split(text)
     _, banner = only(lines, _BANNER, "banner of HPCC")
     sections = _sections(lines)
-    own = sections.get("HPL", ())  # HPL's own parser reads it; empty lines before it keep numbers
-    blank = "\n" * (own[0][0] - 1) if own else ""
-    linpack = hpl.parse(blank + "\n".join(line for _, line in own)) if own else None
+    own = dict(sections.get("HPL", ()))
+    # HPL's own parser reads it. Empty lines before it keep the numbers of its lines.
+    blank = "\n" * (min(own) - 1) if own else ""
+    linpack = hpl.parse(blank + "\n".join(own.values())) if own else None
     summary = _summary(sections.get("Summary", ()))
     rows, unmeasured = _measured(summary)
     problems = [
         f"line {number}: {line.strip()}"
         for number, line in enumerate(lines, 1)
-        if _FAILURES.match(line) and (number, line) not in own
+        if _FAILURES.match(line) and number not in own
     ]
     problems += [
         f"line {sections[name][0][0]}: section {name} does not say that it checked its result"

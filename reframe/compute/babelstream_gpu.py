@@ -13,6 +13,7 @@ from assay.parse import ParseError, babelstream
 from assay.run import Peak, StrictCheck
 from assay.run.gpu import GpuState
 from assay.run.nodes import median_and_worst, of_all
+from assay.run.site import hardware_peak
 from assay.run.ucx import text
 
 #: Elements of an array [8 B]: three arrays of 1 GiB are beyond the caches of any GPU of today.
@@ -99,7 +100,7 @@ class BabelStreamGpu(GpuState, StrictCheck):
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):
-        of_memory = self._hardware_peak("gpu", "memory_bandwidth")
+        of_memory = hardware_peak(self, "gpu", "memory_bandwidth")
         if of_memory is None:
             return {}
         return dict.fromkeys(self.declares, Peak("memory, hardware.yaml", 1000 * of_memory))

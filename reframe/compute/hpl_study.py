@@ -28,6 +28,7 @@ from assay.prove import accelerator
 from assay.run import Figure, Peak
 from assay.run.gpu import GpusOfNode
 from assay.run.linpack import HplCheck
+from assay.run.site import hardware_peak
 from assay.workloads.sizing import Grid, Layout, matrix_order, study_orders
 
 #: Numbers of nodes. A partition runs those up to its extra `nodes`.
@@ -147,7 +148,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
         return cores
 
     def memory(self):
-        gigabytes = self._hardware_peak("gpu", "memory")
+        gigabytes = hardware_peak(self, "gpu", "memory")
         why = "extras: hardware: it names no GPU, by whose memory the matrix is sized"
         self.leave_out("undescribed", gigabytes is None, why)
         return int(self.gpus_of_a_node() * gigabytes * 2**30), GPU_FRACTION
@@ -170,7 +171,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
         return problems
 
     def node_peak(self):
-        cores, clock = self._hardware_peak("gpu", "cores"), self.hardware_peak("gpu", "clock")
+        cores, clock = hardware_peak(self, "gpu", "cores"), hardware_peak(self, "gpu", "clock")
         if cores is None or clock is None:
             return None
         words = f"{self.gpus_of_a_node()} GPUs of {cores:.0f} cores and {clock:g} GHz"

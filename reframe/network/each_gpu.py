@@ -18,6 +18,7 @@ from assay.parse.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
 from assay.run.gpu import GpusOfNode
 from assay.run.nodes import SweepCheck, median_and_worst
 from assay.run.options import COUNT
+from assay.run.site import link_peaks
 
 #: Size of a copy [B], and repeats of each way in a turn.
 SIZE, REPEATS = 64 << 20, 5
@@ -95,4 +96,4 @@ class EachGpu(GpusOfNode, SweepCheck):
         # The link of a partition between nodes is not that between the GPUs of a node.
         if "intra-node" not in self.current_partition.features:
             return {}
-        return self._link_peaks([m for m in self.declares if m.startswith(KINDS[BETWEEN])])
+        return link_peaks(self, [m for m in self.declares if m.startswith(KINDS[BETWEEN])])

@@ -18,7 +18,7 @@ from assay.parse import Parsed, ParseError, ib_perftest
 from assay.prove import counters
 from assay.run.nodes import AllNodesCheck
 from assay.run.sanity import not_as_requested
-from assay.run.site import misdescribed
+from assay.run.site import link_peaks, misdescribed
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -203,4 +203,4 @@ class IbPerftest(AllNodesCheck):
         return {self.metric: parsed.quantity(self.column, size=self.metric_size)}
 
     def peaks(self, parsed):
-        return self._link_peaks([self.metric]) if self.column == "bandwidth" else {}
+        return link_peaks(self, [self.metric]) if self.column == "bandwidth" else {}

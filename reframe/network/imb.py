@@ -12,6 +12,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from assay.parse import imb
 from assay.prove import links, transports
 from assay.run import MpiTransportCheck
+from assay.run.site import link_peaks
 from assay.workloads.sizing import usable_ranks
 
 MIB = 1 << 20
@@ -129,7 +130,7 @@ class ImbBase(MpiTransportCheck):
 
     def peaks(self, parsed):
         rates = [name for name, unit in self.declares.items() if unit == "MB/s"]
-        return self._link_peaks(rates, 2 if self.benchmark == "Biband" else 1)
+        return link_peaks(self, rates, 2 if self.benchmark == "Biband" else 1)
 
 
 @rfm.simple_test

@@ -11,6 +11,7 @@ from assay.compare.sweep import slow_nodes
 from assay.parse import mpigraph
 from assay.prove.links import message_bytes
 from assay.run import MpiTransportCheck
+from assay.run.site import link_peaks
 from assay.workloads.sizing import Layout
 
 #: profile -> size of a message [B], repetitions, and messages in flight.
@@ -77,4 +78,4 @@ class MpiGraph(MpiTransportCheck):
         }
 
     def peaks(self, parsed):
-        return self._link_peaks(self.declares)
+        return link_peaks(self, self.declares)

@@ -16,6 +16,7 @@ from assay.parse import nccl_tests
 from assay.prove.plan import Doubt
 from assay.run.gpu import GpuState
 from assay.run.mpi import MpiCheck
+from assay.run.site import link_peaks
 
 #: Largest message [B], by profile. On the fastest links the rate still grows at 64 MiB.
 LARGEST = {"smoke": 64 << 20, "full": 1 << 30}
@@ -172,7 +173,7 @@ class Nccl(NcclBase):
 
     def peaks(self, parsed):
         # A GPU may have such a link to each other GPU, and the switch may add: no upper limit.
-        found = self._link_peaks([self.metric])
+        found = link_peaks(self, [self.metric])
         return {name: replace(peak, most=None) for name, peak in found.items()}
 
 

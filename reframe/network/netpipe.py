@@ -6,6 +6,7 @@ from reframe.core.builtins import run_before
 from assay.parse import netpipe
 from assay.prove.links import message_bytes
 from assay.run.mpi import MpiTransportCheck
+from assay.run.site import hardware_peak
 from assay.run.ucx import text
 
 MIB = 1 << 20
@@ -42,7 +43,7 @@ class NetPipe(MpiTransportCheck):
     def _repeats(self):
         """The ping-pongs of a trial between nodes: fewer on a slow link."""
         # A link that the site does not name may be that of an old network, 1 Gbit/s.
-        rate = self._hardware_peak("link", "bandwidth") or 125
+        rate = hardware_peak(self, "link", "bandwidth") or 125
         possible = SECONDS[self.profile] * rate * 1e6 / (2 * ONCE_EACH)
         return min(REPEATS, max(5, int(possible)))
 

@@ -13,6 +13,7 @@ from assay.parse import nvbandwidth
 from assay.run import StrictCheck
 from assay.run.gpu import GpuState
 from assay.run.nodes import median_and_worst, of_all
+from assay.run.site import link_peaks
 
 #: Test of the program -> the beginning of its metrics.
 TESTS = {
@@ -73,4 +74,4 @@ class Nvbandwidth(GpuState, StrictCheck):
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):
-        return self._link_peaks([name for name in self.declares if name.startswith(BETWEEN)])
+        return link_peaks(self, [name for name in self.declares if name.startswith(BETWEEN)])

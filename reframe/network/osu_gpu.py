@@ -19,7 +19,7 @@ from assay.prove import gpu_health, gpu_paths, links, mpi
 from assay.run import StrictCheck
 from assay.run.gpu import GpuMixin
 from assay.run.mpi import MpiCheck
-from assay.run.site import site_file
+from assay.run.site import link_peaks, site_file
 from assay.run.ucx import text
 from assay.workloads import osu as programs
 
@@ -127,7 +127,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
 
     def peaks(self, parsed):
         rate = programs.BENCHMARKS[self.benchmark].column == "bandwidth"
-        return self._link_peaks(self.declares) if rate else {}
+        return link_peaks(self, self.declares) if rate else {}
 
 
 @rfm.simple_test

@@ -7,6 +7,7 @@ from reframe.core.builtins import parameter, run_after
 
 from assay.prove import links, transports
 from assay.run.osu import OsuC
+from assay.run.site import link_peaks
 from assay.run.ucx import said
 
 #: Numbers of network devices of a node that are used side by side.
@@ -55,4 +56,4 @@ class OsuRails(OsuC):
         ]
 
     def peaks(self, parsed):
-        return self._link_peaks(self.declares, self.rails)
+        return link_peaks(self, self.declares, self.rails)

@@ -26,6 +26,7 @@ from assay.parse import ParseError
 from assay.prove.launch import short_name
 from assay.run.options import NONE, POSITIVE
 from assay.run.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
+from assay.run.site import hardware_peak
 
 #: Faults of speed.
 SLOW = (Fault.SLOW_NODE, Fault.SLOW_PAIR, Fault.SLOW_SWITCH, Fault.SLOW_TRUNK)
@@ -189,7 +190,7 @@ class Bisection(SimultaneousPairs):
             f"{name}: the nodes of a job may be on one switch: Bisection needs {needed} or more "
             f"nodes (extra `nodes`: {self.num_tasks})",
         )
-        self._stated = bisection.Stated(self._hardware_peak("link", "bandwidth"), self.trunk)
+        self._stated = bisection.Stated(hardware_peak(self, "link", "bandwidth"), self.trunk)
 
     def turns(self):
         # Each node is in one or two pairs of switches. All pairs at once may take as long as one

@@ -21,6 +21,7 @@ from assay.prove.gpu_paths import Sent
 from assay.prove.launch import REFUSED_FILE
 from assay.run import StrictCheck, pair, perftest, ucx
 from assay.run.gpu import GpuMixin
+from assay.run.site import link_peaks
 from assay.run.ucx import text
 from assay.workloads.sizing import Layout
 
@@ -114,7 +115,7 @@ class UcxGpu(GpuMixin, StrictCheck):
 
     def peaks(self, parsed):
         two = self.operation == "tag_bw" and self.gpus > 1
-        return self._link_peaks([self.metric]) if two else {}
+        return link_peaks(self, [self.metric]) if two else {}
 
 
 @rfm.simple_test
@@ -178,4 +179,4 @@ class UcxGpuBetween(UcxGpu):
         return [*problems, *crossing.problems]
 
     def peaks(self, parsed):
-        return self._link_peaks([self.metric]) if self.operation == "tag_bw" else {}
+        return link_peaks(self, [self.metric]) if self.operation == "tag_bw" else {}

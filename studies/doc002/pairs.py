@@ -15,6 +15,7 @@ from assay.prove import transports
 from assay.reframe_compat import testcase
 from assay.run import Figure, StrictCheck
 from assay.run.osu import OsuC, OsuPort
+from assay.run.site import hardware_peak
 
 from .. import growth
 from . import counts
@@ -140,7 +141,7 @@ class MorePairsBase(StrictCheck):
 
         Pairs that wait for each answer need not fill it: if all send at once, the way back is idle.
         """
-        link = self._hardware_peak("link", "bandwidth")
+        link = hardware_peak(self, "link", "bandwidth")
         between = "inter-node" in self.current_partition.features
         if link is None or not between or self.benchmark == "multi_lat":
             return []

@@ -274,7 +274,7 @@ def test_every_test_that_skips_says_a_kind() -> None:
         bare += [path.name] * len(re.findall(r"self\.skip(?:_if)?\(", text))
     assert kinds == {*promise.KINDS, "lacks", "no-case", "undescribed"}
     # The helper itself, and a case that the deadline ends, which is red for that.
-    assert sorted(bare) == ["job_script.py", "partition.py"]
+    assert sorted(bare) == ["case.py", "job_script.py"]
 
 
 @pytest.mark.parametrize(

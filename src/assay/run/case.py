@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,8 +12,7 @@ from reframe.core import runtime
 from reframe.core.exceptions import PerformanceError, SanityError
 
 from assay import accused
-from assay.judge import Peak, Verdict, peak
-from assay.metrics import factor
+from assay.judge import Verdict
 from assay.prove import busy, groups, plan, steering
 from assay.prove.groups import Between
 from assay.reframe_compat import testcase
@@ -77,20 +76,6 @@ class CaseBase(rfm.RegressionTestPlugin):
         except ValueError as error:
             self.leave_out("too-small", True, str(error))
             return []
-
-    def _hardware_peak(self, role: str, quantity: str) -> float | None:
-        """Peak of the hardware of the partition, None if unnamed; see :mod:`assay.judge.peaks`."""
-        hardware = self.current_partition.extras.get("hardware", {})
-        return peak(site_directory(), hardware, role, quantity)
-
-    def _link_peaks(self, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
-        """The bandwidth of the link as the peak of these rates; empty if the link is unnamed.
-
-        :param ways: number of directions whose bytes the metrics count.
-        """
-        link = ways * (self._hardware_peak("link", "bandwidth") or 0)
-        peaks = {name: link * (factor("MB/s", self.declares[name]) or 0) for name in metrics}
-        return {name: Peak("link, hardware.yaml", value) for name, value in peaks.items() if value}
 
     @property
     def _others(self) -> Any:

@@ -16,6 +16,7 @@ from assay.parse import Parsed, Quantity, osu, osu_py
 from assay.prove import links, transports
 from assay.run.mpi import MpiTransportCheck
 from assay.run.options import COUNT, kind
+from assay.run.site import link_peaks
 from assay.workloads import osu as programs
 from assay.workloads.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
 
@@ -132,7 +133,7 @@ class OsuBase(MpiTransportCheck):
             return {}
         # osu_bibw.py counts the bytes of one direction only; osu_bibw counts both directions.
         both = 2 if self.benchmark == "bibw" and "osu" in self.current_environ.features else 1
-        return self._link_peaks(self.declares, both)
+        return link_peaks(self, self.declares, both)
 
 
 class OsuC(OsuBase):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import reframe.core.runtime as rt
 from reframe.core.exceptions import ConfigError
 
 from assay import reframe_compat
-from assay.judge import References
+from assay.judge import Peak, References, peak
+from assay.metrics import factor
 from assay.reframe_compat import runner, testcase
 
 
@@ -44,6 +45,22 @@ _read_once = cache(References.load)
 def misdescribed(partition: Any, what: str) -> ConfigError:
     """The error for a partition that the site describes wrongly; it names the file."""
     return ConfigError(f"{site_file()}: partition {partition.name!r}: {what}")
+
+
+def hardware_peak(test: Any, role: str, quantity: str) -> float | None:
+    """Peak of the hardware of a test's partition, None if unnamed; see :mod:`assay.judge.peaks`."""
+    hardware = test.current_partition.extras.get("hardware", {})
+    return peak(site_directory(), hardware, role, quantity)
+
+
+def link_peaks(test: Any, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
+    """The bandwidth of the link as the peak of these rates; empty if the link is unnamed.
+
+    :param ways: number of directions whose bytes the metrics count.
+    """
+    link = ways * (hardware_peak(test, "link", "bandwidth") or 0)
+    peaks = {name: link * (factor("MB/s", test.declares[name]) or 0) for name in metrics}
+    return {name: Peak("link, hardware.yaml", value) for name, value in peaks.items() if value}
 
 
 @contextlib.contextmanager

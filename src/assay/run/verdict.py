@@ -19,7 +19,7 @@ from assay.parse import Parsed, Quantity, formulas
 from assay.prove import mpi
 from assay.reframe_compat import runner
 from assay.run.case import CaseBase
-from assay.run.site import site_references
+from assay.run.site import hardware_peak, site_references
 from assay.store import record
 from assay.store.record import BUSY, CALIBRATION
 
@@ -171,7 +171,7 @@ class Judged(CaseBase):
                 found.update(curves.outside(parsed.rows, bounds))
             peak = max(links, default=None)
             if peak is None and column == "latency":
-                peak = self._hardware_peak("link", "bandwidth")
+                peak = hardware_peak(self, "link", "bandwidth")
             found.update(curves.ratios(parsed.rows, *self._curve(), peak, alone))
         return found
 

@@ -1,4 +1,4 @@
-"""Outputs that somebody sent: ``assay judge``, and the table of ``assay parse``.
+"""Outputs that somebody sent: ``assay judge`` and ``assay parse``.
 
 Nobody witnessed their launch. Only a log of UCX or NCCL in the output shows the path of the bytes.
 """

@@ -28,7 +28,7 @@ NETWORK = {
 # Lines that may follow the last line of a program: lines of its launcher, or requested extras.
 AFTERWARDS = re.compile(
     r"\s*$|Timer resolution is poor|reported inaccurate results"
-    r"| nprocs = | timer +\d+\("
+    r"| nprocs = | timer +\d+\(|NOTE: The CUDA Samples are not meant"
 )
 # Words that have broken parsers: words that are not numbers, or are numbers only for Python.
 WORDS = ["nan", "-inf", "-1", "0", "1e999", "9" * 5000, "1_0", "٣", "²", "****", "", "\0", "\x85"]

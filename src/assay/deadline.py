@@ -23,7 +23,7 @@ _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 class Deadline:
     """How long [s] a run may take from `begin`, a reading of the monotonic clock.
 
-    :ivar struck: what a caller was told, which so left something out; empty before the deadline.
+    :ivar struck: why something was left out; empty if nothing was.
     """
 
     words: str

@@ -63,7 +63,16 @@ test_a_bad_line_is_a_problem = problems(
         ("Device to Host", "Host to Device", "a size has more than one rate"),
         (QUICK, QUICK + QUICK, "a size has more than one rate"),
         (END, "", "the result is missing: the output was cut"),
+        ("   32000000\t\t\t4.3\n", "", "line 12: a heading without a rate below it"),
+        ("   32000000\t\t\t11.1\n", "", "line 17: a heading without a rate below it"),
+        ("   32000000\t\t\t4.3", "x", "line 12: a heading without a rate below it"),
     ],
+)
+
+test_a_torn_row_of_csv_is_a_problem = problems(
+    bandwidth_test.parse,
+    SHMOO,
+    [("Time = 0.00001 s, Size = 1000 ", "Size = 1000 ", "line 12: not a row of bandwidthTest")],
 )
 
 test_an_output_that_was_cut_is_not_complete = incomplete(

@@ -181,8 +181,10 @@ def test_an_excerpt_without_the_title_is_read_and_never_sound():
     )
 
 
-def test_an_invalid_buffer_in_an_excerpt_is_named():
+def test_an_invalid_buffer_is_the_first_problem_of_an_excerpt():
     excerpt = PINGPONG[PINGPONG.index("# Benchmarking") :]
     damaged = excerpt.replace(LAST, f"Process 1: Got invalid buffer:\n{LAST}")
 
-    assert any("Got invalid buffer" in problem for problem in imb.parse(damaged).problems)
+    assert (
+        "received data are wrong: 'Process 1: Got invalid buffer" in imb.parse(damaged).problems[0]
+    )

@@ -4,6 +4,7 @@ import pytest
 from real_outputs import problems, refused, texts
 
 from assay.parse import ParseError, ucx_perftest
+from assay.parse.registry import recognise
 
 TEXTS = texts("ucx-perftest", "ucx_perftest.")
 VERSIONS = ["1.13.1", "1.16.0", "1.18.1", "1.20.1", "1.22.0"]
@@ -114,7 +115,7 @@ test_unknown_headings_are_an_error_that_names_the_line = refused(
 )
 
 
-def test_recognised_by_its_headings_only():
+def test_frames_and_settings_alone_are_not_recognised():
     assert not ucx_perftest.recognise("+-----+\n| API: protocol layer |\n")
     with pytest.raises(ParseError, match="no result table"):
         ucx_perftest.parse(TEXTS["1.13.1.tag_lat.server"])
@@ -132,3 +133,9 @@ def test_a_last_report_that_came_with_the_last_iteration():
     (row,) = parsed.rows
     assert row == {k: v for k, v in whole.rows[0].items() if not k.endswith("_recent")}
     assert set(parsed.units) == set(row)
+
+
+def test_a_final_line_alone_is_refused_for_its_missing_headings():
+    assert recognise(FINAL + "\n") == "ucx-perftest"
+    with pytest.raises(ParseError, match="line 1: a result without its headings"):
+        ucx_perftest.parse(FINAL + "\n")

@@ -82,24 +82,33 @@ def _copies(
 ) -> tuple[list[Row], int]:
     """The rows, and how many GPUs were used at once."""
     rows: list[Row] = []
-    gpus, way, memory, unit = 0, "", "", ""
+    gpus, way, memory, unit, empty = 0, "", "", "", 0
     for number, said in lines:
         values = ""
         if csv := _CSV.fullmatch(said):
             way, memory, unit = csv[1], _MEMORIES[csv[2]] + _combined(csv[3]), csv[5]
             values, gpus = f"{csv[6]} {csv[4]}", max(gpus, int(csv[7]))
         elif head := _WAY.fullmatch(said):
-            way, unit, gpus = f"{head[1][0]}2{head[2][0]}", "", max(gpus, int(head[3]))
+            problems += _without_rows(empty)
+            way, unit, empty = f"{head[1][0]}2{head[2][0]}", "", number
+            gpus = max(gpus, int(head[3]))
         elif kind := _MEMORY.fullmatch(said):
             memory = kind[1].lower() if way != "D2D" else ""
         elif title := _HEAD.fullmatch(said):
             memory, unit = memory + _combined(title[1] and memory), title[2]
         elif unit and _ROW.fullmatch(said):
-            values = said
+            values, empty = said, 0
+        elif said.startswith("bandwidthTest-"):
+            problems.append(f"line {number}: not a row of bandwidthTest: {quote(said)}")
         if values:
             found = cells((number, values), _COLUMNS[unit], problems, rounded)
             rows += [{"way": way, "memory": memory, **cell} for cell in found]
+    problems += _without_rows(empty)
     return rows, gpus
+
+
+def _without_rows(heading: int) -> list[str]:
+    return [f"line {heading}: a heading without a rate below it"] if heading else []
 
 
 def _combined(said: str | None) -> str:

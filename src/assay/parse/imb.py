@@ -41,6 +41,8 @@ _NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
 #: IMB may repeat a size less often than asked for, but not so seldom and in so short a time: this
 #: share of the repetitions, and this share of ``-time``.
 FEW = 0.1
+#: What a problem says of data that were checked, and how IMB says it beside ``defects``.
+WRONG, _INVALID = "received data are wrong", re.compile(r"Process \d+: Got invalid buffer:.*")
 #: The first word of the line of headings.
 _HEADS = (["#bytes"], ["#repetitions"], ["Group"])
 _END = "# All processes entering MPI_Finalize"
@@ -120,6 +122,7 @@ def parse(text: str) -> Parsed:
         rows += of_table if len(heads) == 1 else [{**r, "ranks": counts[-1]} for r in of_table]
     if end == len(lines):
         problems.insert(0, "IMB did not come to its end")
+    problems.sort(key=lambda problem: WRONG not in problem)  # the most important first
     words = first(said, _WORDS)
     facts = {
         "ranks": counts[0] or None if len({*counts}) == 1 else None,
@@ -210,8 +213,9 @@ def _rows(
         elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", line):
             found = cells((number, line), columns, problems, identities=identities)
             if any(row.get("defects") for row in found):
-                problems.append(f"line {number}: received data are wrong: {quote(line)}")
+                problems.append(f"line {number}: {WRONG}: {quote(line)}")
             rows += found
         elif line and not line.startswith("#") and not _OTHER.fullmatch(line):
-            problems.append(f"line {number}: not a row of IMB-MPI1: {quote(line)}")
+            what = WRONG if _INVALID.fullmatch(line) else "not a row of IMB-MPI1"
+            problems.append(f"line {number}: {what}: {quote(line)}")
     return rows

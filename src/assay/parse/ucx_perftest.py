@@ -61,7 +61,7 @@ _IDENTITIES = (
     ),
 )
 
-recognise = recogniser(_GROUPS, _CSV, _USAGE)
+recognise = recogniser(_GROUPS, _CSV, _USAGE, re.compile(r"Final:(?: +(?:[\d.]+|inf)){4,8}"))
 
 
 def parse(text: str) -> Parsed:
@@ -130,7 +130,8 @@ class _Result(Table):
         elif self.columns and not self.rows:
             self._row(line)
         elif text.startswith("Final:"):
-            self.problems.append(f"line {number}: a second result: {quote(text)}")
+            what = "a second result" if self.rows else "a result without its headings"
+            self.problems.append(f"line {number}: {what}: {quote(text)}")
         else:
             self.loose.append(line)
 

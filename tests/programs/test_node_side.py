@@ -17,10 +17,18 @@ from shell import ROOT
 import assay
 from assay.node import provenance
 from assay.prove import gpu_health, node_limits, steering
+from assay.run import nodes
 from assay.sites import detect
 
 SOURCE = Path(assay.__file__).parent
 SCRIPTS = sorted((SOURCE / "node").glob("*.py"))
+
+
+def test_a_meeting_and_its_tests_name_the_same_files():
+    said = (SOURCE / "node/meeting.py").read_text()
+
+    assert f'ADDRESS = "{nodes.ADDRESS}"' in said
+    assert f'LOG_FILE = "{nodes.LOG_FILE}"' in said
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

@@ -18,6 +18,9 @@ from assay.run.job_request import SLURM, JobRequest
 from assay.run.site import misdescribed
 from assay.store import record
 
+#: How long a job may wait in the queue if the site sets no limit.
+MAX_PENDING = "1d"
+
 
 class JobScript(JobRequest):
     """The part of :class:`assay.run.strict.StrictCheck` that acts before the benchmark runs."""
@@ -52,7 +55,7 @@ class JobScript(JobRequest):
             why = f"the smoke profile of {partition.fullname} is {', '.join(self.smoke)}"
             self.leave_out("not-asked", out, why)
         # A job that asks for more nodes than are up stays in the queue for ever.
-        self.max_pending_time = partition.extras.get("max_pending", "1d")
+        self.max_pending_time = partition.extras.get("max_pending", MAX_PENDING)
         # By default Slurm restarts a job after its node has died, which hides the failure.
         if partition.scheduler.registered_name in SLURM:
             self.job.options.append("--no-requeue")

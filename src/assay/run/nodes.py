@@ -23,7 +23,8 @@ from assay.run.options import COUNT, NONE, SHARE
 from assay.run.strict import StrictCheck
 from assay.run.ucx import text
 
-#: Files of a meeting (``node/meeting.py``): where rank 0 listens, and its log.
+#: Files of a meeting: where rank 0 listens, and its log. ``node/meeting.py`` has the same names: on
+#: a compute node it is no part of the package. A test compares them.
 ADDRESS, LOG_FILE = "meeting.json", "coordinator_log.jsonl"
 
 #: How long the processes of a job wait for each other [s].

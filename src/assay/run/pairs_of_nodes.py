@@ -16,7 +16,7 @@ from assay.compare.tournament.again import PARTNERS
 from assay.compare.tournament.measured import Pair
 from assay.parse import Parsed, ParseError
 from assay.prove import counters, transports
-from assay.run.nodes import AllNodesCheck
+from assay.run.nodes import LOG_FILE, AllNodesCheck
 from assay.run.options import COUNT, NONE, POSITIVE, SHARE, kind
 from assay.run.site import misdescribed, site_directory
 from assay.run.ucx import UcxMixin
@@ -129,7 +129,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             "limit": PATIENCE * max(self.seconds, SECONDS),
             "environment": self._variables,
             "repeats": REPEATS,
-            "advice": advise.command(measured.advice, "plan.json", "coordinator_log.jsonl"),
+            "advice": advise.command(measured.advice, "plan.json", LOG_FILE),
             "tolerances": self.tolerances,
             "topology": None,
             "transport": self.transport,

@@ -34,6 +34,9 @@ SAME_KERNEL = 0.02
 #: Below this, the memory that Slurm states is no size of a node [B]: its default is 1 MiB.
 CONFIGURED = 64 << 20
 
+#: Largest number of nodes for tests over all nodes.
+NODES = 4
+
 #: How a job asks Slurm for GPUs, in the format of ReFrame's configuration.
 GPU_RESOURCE = [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}]
 
@@ -113,8 +116,8 @@ class Place:
 
     @property
     def nodes(self) -> int:
-        """How many nodes a test over all of them takes: four at most."""
-        return min(len(self.pool.up), 4)
+        """How many nodes a test over all of them takes."""
+        return min(len(self.pool.up), NODES)
 
     @property
     def transports(self) -> dict[str, set[str]]:
@@ -168,6 +171,9 @@ def answers(text: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda answer: str(answer["host"]))
 
 
+# --- jobs -----------------------------------------------------------------------------------------
+
+
 def jobs(place: Place, said: Answers, access: Sequence[str]) -> dict[str, Any]:
     """What all partitions on the nodes of a place have in common."""
     variables = [["SLURM_MPI_TYPE", "pmix"]]
@@ -201,6 +207,9 @@ def _processor(place: Place) -> dict[str, int]:
         place.gap("processor", what, "correct what is wrong; the ranks follow from it")
         return said
     return Shape(sockets, cores // sockets, cpus // cores, 0, "").processor
+
+
+# --- one node, and links --------------------------------------------------------------------------
 
 
 def _partition(
@@ -353,6 +362,9 @@ def _between(place: Place, name: str, device: str, link: str | None) -> dict[str
     )
 
 
+# --- GPUs -----------------------------------------------------------------------------------------
+
+
 def models(here: Mapping[str, Any]) -> tuple[str | None, list[str]]:
     """The vendor of the GPUs of a node, and their models as ``hardware.yaml`` names them.
 
@@ -434,6 +446,9 @@ def nvlinks(topology: str) -> int:
     return min((int(way[1]) if way else 0 for way in ways), default=0)
 
 
+# --- file systems ---------------------------------------------------------------------------------
+
+
 def word(text: str) -> str:
     """A text as a part of the name of a partition."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
@@ -478,6 +493,9 @@ def storage(place: Place, seen: set[str]) -> list[dict[str, Any]]:
         what = f"no file system of users was found on {place.host}"
         place.gap("storage", what, _ADD_STORAGE)
     return found
+
+
+# --- stack ----------------------------------------------------------------------------------------
 
 
 def stack(place: Place, modules: Sequence[str], osu_py: str | None) -> dict[str, Any]:

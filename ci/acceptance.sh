@@ -12,6 +12,14 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 
+# A reader such as `head` may close the pipe. The run goes on, and its exit code stays.
+if [ -p /dev/stdout ]; then
+    both=
+    [ /dev/stdout -ef /dev/stderr ] && both=yes
+    exec > >(trap '' HUP INT TERM && exec tee --output-error=warn-nopipe /dev/null)
+    [ -z "$both" ] || exec 2>&1
+fi
+
 studies=() # the folders of the studies that are asked for
 lists=()   # and the lists of their figures
 case ${PAPER:=} in
@@ -70,6 +78,7 @@ done
 
 # ReFrame writes its plan there before the first case. A killed run gets a page of what is done.
 if [ ! -f "$session/session.json" ]; then
+    .venv/bin/assay report --junit "$results/junit.xml" || true # both say that there is no result
     echo "acceptance: failed (reframe ended with $run: nothing ran)" >&2
     exit 2
 fi

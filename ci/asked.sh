@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Refuse a run that cannot work, in one line, before anything is set up for it. It checks SITE,
-# PROFILE and ASSAY_STACK, and refuses results that cannot be written or that another run writes.
-# Otherwise it prints the file of the site. Needs no .venv and costs nothing.
+# Begin a run: take away the answers of the run before it, and refuse in one line what cannot work.
+# It checks SITE, PROFILE and ASSAY_STACK, and refuses results that cannot be written or that another
+# run writes. Otherwise it prints the file of the site. Needs no .venv and costs nothing.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -9,6 +9,22 @@ die() { # die EXIT-CODE WORDS: docs/command-line.md
     echo "acceptance: ${*:2}" >&2
     exit "$1"
 }
+
+results=${ASSAY_RESULTS:-$PWD/results}
+# ReFrame holds this file while it runs. It refuses a second run as well.
+if [ -s "$results/.lock" ] && command -v flock >/dev/null; then
+    held=0
+    flock --shared --nonblock --conflict-exit-code 75 "$results/.lock" true || held=$?
+    [ "$held" -ne 75 ] ||
+        die 2 "$results: $(sed -n '1s/ *$//p' "$results/.lock") runs here; wait for its end," \
+            "or name another directory by ASSAY_RESULTS="
+fi
+# From here on, no older run is the last one, whatever stops this one before ReFrame gives it a
+# session (assay.store.run_folder). The bytes go over the old ones: a full disk would take no others.
+if [ -d "$results/reports" ] || [ -d "$results/output" ]; then
+    printf '%-119s\n' "a start at $(date '+%Y-%m-%d %H:%M'), no session" 1<>"$results/.lock" || true
+    rm -f "$results"/{report.html,junit.xml,metrics.prom}
+fi 2>/dev/null
 
 site=${SITE:-local}
 config=site-config/$site/reframe.py
@@ -30,7 +46,6 @@ if [ -n "${ASSAY_STACK:-}" ] && [ -n "$stacks" ] && [[ " $stacks " != *" $ASSAY_
     die 64 "no stack '$ASSAY_STACK' on the site $site: STACK= one of: $stacks"
 fi
 
-results=${ASSAY_RESULTS:-$PWD/results}
 # ReFrame's local scheduler splits the path of the job script at blanks.
 [[ $results != *[[:space:]]* ]] ||
     die 2 "ReFrame runs no jobs below a path with blanks ('$results'):" \
@@ -40,12 +55,4 @@ probe=$results/.writable.$$
     die 2 "$results cannot be written: name a directory that can by ASSAY_RESULTS="
 rm -f "$probe"
 
-# ReFrame holds this file while it runs. It refuses a second run as well.
-if [ -s "$results/.lock" ] && command -v flock >/dev/null; then
-    held=0
-    flock --shared --nonblock --conflict-exit-code 75 "$results/.lock" true || held=$?
-    [ "$held" -ne 75 ] ||
-        die 2 "$results: $(cat "$results/.lock") runs here; wait for its end," \
-            "or name another directory by ASSAY_RESULTS="
-fi
 echo "$config"

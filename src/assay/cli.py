@@ -7,13 +7,14 @@ figures of the report.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pkgutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 from assay import __version__, files
 from assay.exits import Exit
@@ -40,14 +41,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no command {asked!r}; {files.nearest(asked, commands.choices)}")
     args = parser.parse_args(given)
     try:
-        return cast(int, pkgutil.resolve_name(args.run)(args))
-    except BrokenPipeError:
-        # The reader, such as `head`, has closed the pipe. Python would else complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with contextlib.redirect_stdout(cast(TextIO, _Reader(sys.stdout))) as shown:
+            code = cast(int, pkgutil.resolve_name(args.run)(args))
+            shown.flush()
+            return code
     except Exception:
         # Python would end with 1, and an error of ours is no FAIL.
         traceback.print_exc()
     return Exit.UNKNOWN
+
+
+class _Reader:
+    """Standard output. A reader, such as `head`, may close it, and the exit code stays."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._unless_closed(self._stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._unless_closed(self._stream.flush)
+
+    def _unless_closed(self, act: Callable[..., Any], *words: str) -> None:
+        try:
+            act(*words)
+        except BrokenPipeError:
+            # Python would else complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 def _add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from assay import files
 from assay.exits import Exit
 from assay.show import junit, openmetrics, summary
-from assay.store import session
+from assay.store import run_folder, session
 from assay.store.cases import Session
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ def command(args: argparse.Namespace) -> int:
             print("\n".join(summary.ledger(run)))
             return Exit.PASS
         return write(run, output, args.figures, None, args.junit, args.metrics)
+    except session.NoAnswer as error:
+        if not args.ledger:
+            run_folder.no_answer(str(error), output, args.junit, args.metrics)
+        print(f"assay report: {error}", file=sys.stderr)
+        return Exit.UNKNOWN
     except session.ReportError as error:
         print(f"assay report: {error}", file=sys.stderr)
         return Exit.UNKNOWN
@@ -53,9 +59,14 @@ def write(  # noqa: PLR0913, PLR0917
     sections = figures.sections(run.cases)
     drawn = figure.of(sections)
     absent = (lacks or validation.incomplete)(drawn)
-    history = "history.html" if output.with_name("history.html").exists() else None
-    text = page.render(run, sections, absent, output, history)
-    files.write(output, text, session.ReportError, files.ELSEWHERE)
+    history = output.with_name("history.html")
+    # The next run, of this site or another one, writes its page to the same place.
+    ours = run.folder.is_dir() and run.folder.parents[1:2] == (output.parent.resolve(),)
+    kept = [run.folder / output.name] if ours else []
+    for path in (output, *kept):
+        address = os.path.relpath(history, path.parent) if history.exists() else None
+        text = page.render(run, sections, absent, path, address)
+        files.write(path, text, session.ReportError, files.ELSEWHERE)
     for other, made in ((to_junit, junit.render), (to_metrics, openmetrics.render)):
         if other:
             files.write(other, made(run), session.ReportError, files.ELSEWHERE)

@@ -235,6 +235,8 @@ def configuration(  # noqa: PLR0913
         to the results.
     """
     site_file = Path(site_file).resolve()
+    # Before all checks: a run that is refused is the last run, too.
+    results, folder, log = _results(site_file)
     site = site_file.parent.name
     for system in systems:
         if system["name"] != site:
@@ -244,7 +246,6 @@ def configuration(  # noqa: PLR0913
         check_call(site_file, site, system.get("hostnames", ()))
     places = [partition for system in systems for partition in system["partitions"]]
     kept = _begin(site_file, places, environments, found)
-    results, folder, log = _results(site_file)
     for system in systems:
         # ReFrame cannot use a partition without any environment.
         system["partitions"] = [p for p in system["partitions"] if p["environs"]]
@@ -281,6 +282,7 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     """
     site_file = Path(sys._getframe(1).f_globals["__file__"]).resolve()
     file = site_file.parent / words
+    results, folder, log = _results(site_file)
     said = files.read(file, foreign.Words, ConfigError)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
     paths = [site_file.parent / each for each in ([theirs] if isinstance(theirs, str) else theirs)]
@@ -290,7 +292,6 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
     check_call(site_file, said.system, any_host)
     _begin(file, places, stacks, None, site_file)
-    results, folder, log = _results(site_file)
     left_out[site_file] += [
         f"stack {name} is left out: it is in environs of no place"
         for name in said.stacks
@@ -385,6 +386,8 @@ def _begin(
         References.load(site_file.with_name("references.yaml"))
     except ReferencesError as error:
         raise ConfigError(str(error)) from None
+    if (call := command.of_reframe()) and call.run:
+        running.promise(partial(_promised, call, site_file, *found_on[site_file]))
     return kept
 
 
@@ -398,7 +401,6 @@ def _results(site_file: Path) -> tuple[Path, Path, Path]:
         folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
         return results, folder, results / "listing.log"
     folder = running.begin(results)
-    running.promise(partial(_promised, call, site_file, *found_on[site_file]))
     return results, folder, folder / run_folder.LOG
 
 

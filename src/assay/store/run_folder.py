@@ -6,7 +6,9 @@ writes it. This module reads it without ReFrame.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import html
 import json
 import re
 from pathlib import Path
@@ -15,8 +17,11 @@ from typing import Any, Literal
 import msgspec
 
 #: The lock file of the results. The run that writes to the results holds it by flock. The system
-#: releases it however the run ends.
+#: releases it however the run ends. Its first line says which run began last: see :func:`current`.
 LOCK = ".lock"
+
+#: Page, JUnit and metrics of the last run, in the results.
+ANSWERS = ("report.html", "junit.xml", "metrics.prom")
 
 #: ReFrame's log, in the folder of a session.
 LOG = "reframe.log"
@@ -90,7 +95,76 @@ def holder(results: Path) -> str:
         with (results / LOCK).open() as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return (results / LOCK).read_text().strip() or "another run"
+        return _started(results) or "another run"
     except OSError:
         pass  # no such file, or no locks on this file system
     return ""
+
+
+def _started(results: Path) -> str:
+    """The last start, in words."""
+    try:
+        return (results / LOCK).read_text(errors="replace").partition("\n")[0].strip()
+    except OSError:
+        return ""
+
+
+def mark(lock: Any, words: str) -> None:
+    """Writes the last start into the open lock file.
+
+    The bytes are written over the old ones, because a full disk would not take new ones.
+
+    :raises OSError: the file cannot be written.
+    """
+    lock.seek(0)
+    lock.write(f"{words:<119}\n")
+    lock.flush()
+    lock.truncate()
+
+
+def current(results: Path) -> tuple[str, Path | None] | None:
+    """The last start in words, and the folder of its session; None if nothing tells the last start.
+
+    The folder is None if the run got none: its site or its call was refused, or the disk is full.
+    """
+    words = _started(results)
+    match = re.search(r"\b(?:no session|session (\S+))$", words)
+    if match is None:
+        return None
+    return words[: match.start()].rstrip(" ,"), results / "output" / match[1] if match[1] else None
+
+
+def no_answer(
+    why: str, page: Path | None = None, junit: Path | None = None, metrics: Path | None = None
+) -> None:
+    """Writes into the files of an answer that there is none.
+
+    A file that cannot be written is removed, so that it does not give the answer of an older run.
+    """
+    said = html.escape(why)
+    for path, text in (
+        (
+            page,
+            "<!doctype html><html lang=en><meta charset=utf-8><title>No result</title><style>"
+            "body{font:1.2em/1.5 sans-serif;max-width:40em;margin:15vh auto;padding:0 1em;"
+            f"overflow-wrap:anywhere}}</style><h1>No result</h1><p>{said}</p></html>\n",
+        ),
+        (
+            junit,
+            '<testsuites><testsuite name="assay" tests="1" failures="0" errors="1" skipped="0">'
+            f'<testcase classname="assay" name="run"><error type="UNKNOWN" message="{said}"/>'
+            "</testcase></testsuite></testsuites>\n",
+        ),
+        (
+            metrics,
+            "# HELP assay_run_verdict 2: the last run has no result.\n"
+            "# TYPE assay_run_verdict gauge\nassay_run_verdict 2.0\n# EOF\n",
+        ),
+    ):
+        if path is None:
+            continue
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()

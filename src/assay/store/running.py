@@ -28,9 +28,9 @@ from reframe.core.logging import getlogger
 from assay import declared, files
 from assay.reframe_compat import runner, testcase
 from assay.store import promise as promises
-from assay.store import session
+from assay.store import run_folder, session
 from assay.store.cases import Case
-from assay.store.run_folder import LATEST, LOCK, PLAN, SCHEMA
+from assay.store.run_folder import ANSWERS, LATEST, LOCK, PLAN, SCHEMA
 from assay.store.sanitize import line
 
 #: Shortest time between two lines [s].
@@ -51,23 +51,29 @@ _promised: list[Compare] = []
 
 @cache
 def begin(results: Path) -> Path:
-    """Lock the results for this process, and create the folder of its session.
+    """Lock the results for this process, make its run the current one, and create its folder.
 
+    From now on, no command takes an older run for the last one, whatever becomes of this one.
     ``ASSAY_SESSION`` gives the name of the folder, for a caller that must know it. Otherwise the
     time gives the name.
 
-    :raises ConfigError: another run writes to the results, or a session of that name exists.
+    :raises ConfigError: another run writes to the results, a session of that name exists, or the
+        results cannot be written.
     """
-    _hold(results)
     output, now = results / "output", time.strftime("%Y%m%dT%H%M%S")
     names = chain([now], (f"{now}-{number}" for number in count(2)))
     free = (name for name in names if not (output / name).exists())
     folder = output / (os.environ.get("ASSAY_SESSION") or next(free))
+    _hold(results, folder.name)
+    why = f"A run began at {time.strftime('%Y-%m-%d %H:%M')}. When it has ended, type: assay report"
+    answers = (results / name for name in ANSWERS)
+    run_folder.no_answer(why, *(path if path.exists() else None for path in answers))
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise ConfigError(f"{folder}: no new folder for this session ({error.strerror})") from None
-    runner.around(partial(_watched, results, folder))
+    _point(results / LATEST, folder)
+    runner.around(partial(_watched, folder))
     return folder
 
 
@@ -76,26 +82,29 @@ def promise(compare: Compare) -> None:
     _promised[:] = [compare]
 
 
-def _hold(results: Path) -> None:
-    stream = (results / LOCK).open("a+")
+def _hold(results: Path, session: str) -> None:
+    (results / LOCK).touch()
+    stream = (results / LOCK).open("r+")
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        stream.seek(0)
         raise ConfigError(
-            f"{results}: {stream.read().strip() or 'another run'} runs here; wait for its end, or "
+            f"{results}: {run_folder.holder(results)} runs here; wait for its end, or "
             "name another directory by ASSAY_RESULTS="
         ) from None
     except OSError as error:
         getlogger().warning(f"{results}: cannot be locked ({error.strerror}): start no other run")
-    stream.truncate(0)
-    stream.write(f"process {os.getpid()} of {socket.gethostname()}, since {time.strftime('%H:%M')}")
-    stream.flush()
+    since = time.strftime("%Y-%m-%d %H:%M")
+    who = f"process {os.getpid()} of {socket.gethostname()}, since {since}"
+    try:
+        run_folder.mark(stream, f"{who}, session {session}")
+    except OSError as error:
+        raise ConfigError(f"{results}: cannot be written ({error.strerror})") from None
     _held.append(stream)
 
 
 @contextlib.contextmanager
-def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
+def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
     """Writes the plan before the first case starts, and prints the progress of all cases.
 
     :raises NotAccepted: after the last case, if the site's promise is not kept.
@@ -120,7 +129,6 @@ def _watched(results: Path, folder: Path, tests: Any, cases: Sequence[Any]) -> I
     for where in {folder, Path(runtime.runtime().output_prefix)}:
         where.mkdir(parents=True, exist_ok=True)
         files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
-    _point(results / LATEST, folder)
     told = Progress(planned)
     tests.policy.task_listeners += [told, testcase.KeepsOutputs()]
     with told:

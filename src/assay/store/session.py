@@ -51,21 +51,39 @@ class ReportError(Exception):
     """A request that cannot be fulfilled; the message is one line with the file and the remedy."""
 
 
+class NoAnswer(ReportError):
+    """The last run has no result: it goes on, or it did not start."""
+
+
 def results() -> Path:
     """What commands read if no run is named: ``$ASSAY_RESULTS``, by default ``results/``."""
     return Path(os.environ.get("ASSAY_RESULTS") or "results")
 
 
 def newest(results: Path) -> Path:
-    """The run report of the last session, or its folder if it was killed and wrote no report.
+    """The run report of the last run, or its folder if it was killed and wrote no report.
 
+    :raises NoAnswer: the last run goes on, or it did not start. An older run is no answer.
     :raises ReportError: there is no run report.
     """
-    latest = (results / run_folder.LATEST).resolve()
-    killed = run_folder.read_plan(latest) and not run_folder.run_report(latest)
-    if killed and not run_folder.holder(results):
-        return latest
     reports = run_folder.run_reports(results / "reports")
+    if who := run_folder.holder(results):
+        raise NoAnswer(f"{results}: {who}, has not ended: wait for its end")
+    if last := run_folder.current(results):
+        said, folder = last
+        if folder and run_folder.read_plan(folder):
+            return run_folder.run_report(folder) or folder
+        older = ""
+        for path in reports[-1:]:
+            older = f"; an older run ended as assay report --session {path} says"
+        raise NoAnswer(
+            f"{results}: the run of {said} did not start: no case was run, and what reframe or "
+            f"make printed says why{older}"
+        )
+    # Results of a version that did not note the last start.
+    latest = (results / run_folder.LATEST).resolve()
+    if run_folder.read_plan(latest) and not run_folder.run_report(latest):
+        return latest
     if not reports:
         raise ReportError(
             f"{results / 'reports'}: no run-report-*.json here: no test was selected, or nothing "

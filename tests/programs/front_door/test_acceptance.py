@@ -53,7 +53,8 @@ def test_a_run_that_ran_nothing_is_red_and_shows_no_older_one(site: Path, refram
     stage(site, reframe, report=0, writes=False)
     done = accept(site, SITE="here")
     assert done.returncode == 2
-    assert "ASSAY" not in done.stdout
+    assert "ASSAY[report --junit" in done.stdout, "page and JUnit say that there is no result"
+    assert "--session" not in done.stdout
     assert "nothing ran" in done.stdout.splitlines()[-1]
 
 

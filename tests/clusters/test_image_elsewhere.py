@@ -7,6 +7,7 @@ image. Skips without them.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -65,9 +66,10 @@ def test_the_suite_runs_where_nothing_of_it_is_installed(elsewhere: Path) -> Non
     done = inside(elsewhere, "sh", "-c", script, PROFILE="smoke")
     # All evidence is demanded. A rate of this machine is recorded and not judged, so nothing is
     # accepted.
-    assert "0 failure(s)" in done.stdout, done.stdout
+    ended = re.findall(r"^(\w[A-Za-z ]+?) +\w+ .*@\S+.* \[\d+/\d+.*\]$", done.stdout, re.M)
+    assert {*ended} <= {"RECORDED", "not run"}, done.stdout
     assert "the run calibrates: it measures and judges nothing" in done.stdout
-    assert "[       OK ]" in done.stdout
+    assert "RECORDED" in ended
     results = elsewhere / "root/visit/results"
     assert (results / "report.html").stat().st_size > 0
     ran = {path.name.split("_")[0] for path in results.glob("output/*/*/*/*/*")}

@@ -1,6 +1,7 @@
 """Real runs of the suite under made-up ReFrame configurations of sites that have one already."""
 
 import os
+import re
 import sys
 
 import forked
@@ -115,6 +116,10 @@ def test_our_tests_run_at_places_and_theirs_on_their_partitions(site, ran, tmp_p
     assert "NodeHealth" in places
     assert set.union(*places.values()) == {"node"}
     assert run.case("NodeHealth").result == "pass"
+    # Their lines are on their terminal as ever, and only the tests of Assay have one more.
+    assert len(re.findall(r"^\[ +OK \] .* Theirs", run.output, re.M)) == 2
+    added = re.findall(r"^[A-Z]+ +(\w+) @theirs:\S+.* \[\d+/\d+.*\]$", run.output, re.M)
+    assert added == ["NodeHealth"]
     # The variable says where jobs write, and makes no run PARTIAL.
     assert "RFM_PREFIX" not in run.output
     assert [*tmp_path.glob("stage/*/theirs/batch")]

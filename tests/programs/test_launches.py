@@ -1,6 +1,7 @@
 """A verdict over several launches: the retries of ReFrame, judged together and within a budget."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -87,6 +88,25 @@ def test_three_launches_outside_are_a_fail_and_nothing_is_launched_again(bench):
     entries = [run["testcases"][0] for run in json.loads(report.read_text())["runs"]]
     assert [entry["fail_phase"] for entry in entries] == ["performance"] * 3 + ["setup"] * 6
     assert {entry["stagedir"] for entry in entries[2:]} == {entries[2]["stagedir"]}
+
+
+@pytest.mark.parametrize("options", [(), ("-v",)], ids=["plain", "-v"])
+def test_a_launch_that_is_followed_by_another_is_no_fail_on_the_terminal(bench, options):
+    """One line tells how the case ended. The log has the nine failures of ReFrame whole."""
+    runs = [scaled(0.9), scaled(0.92), scaled(0.91)]
+    _, run, _, _ = judged_hpl(bench, runs, "--mode", "smoke", *options)
+    ours = [line for line in run.output.splitlines() if re.search(r" \[\d+/\d+.*\]$", line)]
+    assert [re.match(r"(?:launched )?\w+", line)[0] for line in ours] == [
+        *["launched again"] * 2, "FAIL"
+    ]  # fmt: skip
+    assert "below the lower bound" in ours[-1]
+    (log,) = bench.results.glob("output/*/reframe.log")
+    of_reframe = ("[     FAIL ]", "P: performance", "FAILURE INFO", "[ReFrame Setup]")
+    assert [word for word in of_reframe if word not in log.read_text()] == []
+    assert log.read_text().count("[     FAIL ]") == 9
+    shown = [word for word in of_reframe if word in run.output]
+    assert shown == ([*of_reframe] if options else [])
+    assert f"; ReFrame's own lines: {log}\n" in run.output
 
 
 @pytest.mark.parametrize("failing", [HPL.but(rc=139), scaled(0.9)], ids=["crash", "slow"])

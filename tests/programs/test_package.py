@@ -185,6 +185,7 @@ def test_other_tests_in_a_planned_run_are_in_no_verdict(bench: Bench) -> None:
     bench.ready()
     run = bench.run(path=bench.check("theirs", THEIRS))
     assert "skip not allowed" not in run.output
+    assert re.search(r"^FAIL +TheirBad @bench:\S+: .*too slow for us \[", run.output, re.M)
     (plan,) = bench.results.glob("output/*/session.json")
     assert {case["foreign"] for case in json.loads(plan.read_text())["cases"]} == {True}
     with pytest.MonkeyPatch.context() as patch:
@@ -261,7 +262,7 @@ def test_what_the_suite_replaces_in_reframe_works_in_each_version(
 ) -> None:
     path = of_version(version, str(ROOT / "src"))
     checks = bench.check("own", OWN + "@rfm.simple_test\nclass Mine(Own):\n    pass\n")
-    run = bench.ready().run(path=checks, PYTHONPATH=path)
+    run = bench.ready().run("-v", path=checks, PYTHONPATH=path)
     assert run.returncode == 0, run.output
     assert f"version:           {version}" in run.output
     assert run.case("Mine").record["verdict"] == "RECORDED"

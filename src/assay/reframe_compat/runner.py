@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from reframe.core import runtime
 from reframe.core.exceptions import ForceExitError, ReframeError
 from reframe.frontend.executors import Runner
 
@@ -54,6 +55,17 @@ def records(runner: Any) -> list[dict[str, Any]]:
 def retries() -> int:
     """How often the run in progress may repeat a failed case (``--max-retries``); 0 without one."""
     return int(_running[-1].max_retries or 0) if _running else 0
+
+
+def again(task: Any) -> bool:
+    """Whether the runner will launch a case again that failed, or whose dependency failed."""
+    if not retries() or runtime.runtime().current_run >= retries():
+        return False
+    if task.result == "skip":
+        return str(task.exc_info[1]) == "dependencies failed"
+    # Ours fails at once in a further attempt if it is settled: see assay.run.attempts.
+    ours = getattr(task.check, "_attempts", None)
+    return task.result == "fail" and (ours is None or bool(ours.relaunched))
 
 
 def around(context: Around) -> None:

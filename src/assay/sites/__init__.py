@@ -253,10 +253,10 @@ def configuration(  # noqa: PLR0913
             raise ConfigError(f"{site_file}: nothing can run: {'; '.join(left_out[site_file])}")
         system.setdefault("stagedir", str(results / "stage" / folder.name))
         system.setdefault("outputdir", str(folder))
-    handlers = [
-        {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"},
-        _log_file(log),
-    ]
+    # A run says itself how each case ended (assay.store.running); `-v` shows ReFrame's lines, too.
+    shown = "warning" if log.name == run_folder.LOG else "info"
+    screen = {"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}
+    logs = {"handlers$": [screen], "handlers": [_log_file(log)], "handlers_perflog": [*perflog]}
     # The environment of the stack is part of what is measured: do not purge it.
     general = {**_reports(results), "purge_environment": False, **(general or {})}
     return {
@@ -264,7 +264,7 @@ def configuration(  # noqa: PLR0913
         "environments": [each for each in environments if each["name"] in kept],
         "general": [general],
         # Records have every number, so there is no log of performance that nobody asked for.
-        "logging": [{"level": "debug", "handlers": handlers, "handlers_perflog": [*perflog]}],
+        "logging": [{"level": "debug", **logs}],
         "modes": _modes(*(["--exec-policy=serial"] if one_at_a_time else [])),
     }
 

@@ -1,4 +1,4 @@
-"""Begins a run of ReFrame: creates its folder, locks its results and prints its progress.
+"""Begins a run of ReFrame: creates its folder, locks its results and prints how it goes.
 
 The folder (:mod:`assay.store.run_folder`) lists the cases that the session is to run. Whatever way
 the session ends, the unfinished cases are therefore known.
@@ -9,28 +9,34 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from reframe.core import runtime
-from reframe.core.exceptions import ConfigError
-from reframe.core.logging import getlogger
+from reframe.core.exceptions import ConfigError, what
+from reframe.core.logging import INFO, WARNING, getlogger
 
 from assay import declared, files
+from assay.judge import RED, Verdict
+from assay.quantities import number
 from assay.reframe_compat import runner, testcase
 from assay.store import promise as promises
 from assay.store import run_folder, session
 from assay.store.cases import Case
-from assay.store.run_folder import ANSWERS, LATEST, LOCK, PLAN, SCHEMA
+from assay.store.record import with_record
+from assay.store.run_folder import ANSWERS, LATEST, LOCK, LOG, PLAN, SCHEMA
 from assay.store.sanitize import line
 
 #: Shortest time between two lines [s].
@@ -38,6 +44,16 @@ EVERY = 20.0
 
 #: Share of the cases from which on they tell how long the others take.
 BEGUN = 0.1
+
+#: Longest reason in a line [characters]. The report has it whole.
+LONGEST = 160
+
+#: Level of our lines. A run prints it; ReFrame's own lines, of level info, go to its log only.
+SAID = WARNING + 1
+logging.addLevelName(SAID, "assay")
+
+#: Words for cases that no verdict ends.
+AGAIN, NOT_RUN = "launched again", "not run"
 
 #: Files that stay open for the life of this process. Closing a file would release its lock.
 _held: list[Any] = []
@@ -129,8 +145,10 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
     for where in {folder, Path(runtime.runtime().output_prefix)}:
         where.mkdir(parents=True, exist_ok=True)
         files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
-    told = Progress(planned)
-    tests.policy.task_listeners += [told, testcase.KeepsOutputs()]
+    told = Progress(planned, folder / LOG)
+    # In front: the last failure that --max-failures allows ends the run in ReFrame's own listener.
+    tests.policy.task_listeners.insert(0, told)
+    tests.policy.task_listeners.append(testcase.KeepsOutputs())
     with told:
         yield
     _accept(tests, kept)
@@ -167,7 +185,7 @@ def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
     doubts = dict.fromkeys((*promises.changes(kept), *of_cases))
     left = session.beside_others(r["busy"] for r in records if r.get("not_judged"))
     if why := [*promises.narrowing(kept), *partial, *promises.few(list(doubts)), *left]:
-        getlogger().info(f"PARTIAL: {'; '.join(why)}")
+        getlogger().log(SAID, f"PARTIAL: {'; '.join(why)}")
 
 
 def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:
@@ -194,71 +212,112 @@ def _point(link: Path, folder: Path) -> None:
 
 
 class Progress(testcase.Listener):
-    """Listens to ReFrame's runner; `planned` has the cases in the form of :data:`PLAN`."""
+    """Says how each case ended, and during a long case how far the run is.
+
+    It listens to ReFrame's runner. A case that ReFrame launches again has not ended.
+    """
 
     def __init__(
         self,
         planned: Iterable[Mapping[str, Any]],
+        log: Path | str = LOG,
         say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`planned` has the cases in the form of :data:`PLAN`, `log` the lines of ReFrame."""
         # A case: ReFrame's hash, and ``system:partition+environ``.
-        self._left = {
-            (case["hashcode"], f"{case['system']}:{case['partition']}+{case['environ']}")
+        self._planned = {
+            (case["hashcode"], f"{case['system']}:{case['partition']}+{case['environ']}"): case
             for case in planned
-            if not case["fixture"]
         }
-        self._done: set[tuple[str, str]] = set()
-        self._say = say or getlogger().info
+        self._left = {key for key, case in self._planned.items() if not case["fixture"]}
+        self._cases = len(self._left)
+        self._told: dict[tuple[str, str], str] = {}
+        self._log = log
+        self._say = say or partial(getlogger().log, SAID)
+        # Where a site of others shows the lines of ReFrame, their tests need no other ones.
+        self._alone = all(handler.level > INFO for handler in getlogger().std_stream_handlers)
         self._clock = clock
-        self._start = self._last = clock()
+        self._start = self._last = self._newest = clock()
+        self._launches, self._mean = 0, 0.0
         self._over = threading.Event()
 
     def __enter__(self) -> None:
-        """Print the progress also during a long case, while ReFrame prints nothing."""
+        """Print the progress also while no case ends."""
         threading.Thread(target=self._tick, daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        counts = [f"{number} {word}" for word, number in Counter(self._told.values()).items()]
+        counts += [f"{len(self._left)} not ended"] if self._left else []
+        after = _minutes(self._clock() - self._start)
+        self._say(f"{', '.join(counts)} after {after}; ReFrame's own lines: {self._log}")
 
     def _tick(self) -> None:
         while not self._over.wait(1.0):
-            self._tell()
+            if self._clock() - self._last >= EVERY:
+                self._tell(self.line())
+
+    def _tell(self, text: str) -> None:
+        self._last = self._clock()
+        self._say(text)
 
     def line(self) -> str:
-        """A line such as ``elapsed 1:35, 23 of 67 cases, about 2:50 left``.
+        """A line such as ``elapsed 1:35, 23 of 67 cases, about 2:50 left``."""
+        elapsed, done = self._clock() - self._start, self._cases - len(self._left)
+        return f"elapsed {_minutes(elapsed)}, {done} of {self._cases} cases{self._rest()}"
 
-        Skipped cases do not count.
-        """
-        elapsed = self._clock() - self._start
-        done, left = len(self._done), len(self._left)
-        text = f"elapsed {_minutes(elapsed)}, {done} of {done + left} cases"
+    def _rest(self) -> str:
+        """The time left, if the launches so far tell it. It only falls until the next one ends."""
+        left = self._mean * len(self._left) - (self._clock() - self._newest)
         # The first cases may take milliseconds, and say nothing about the others.
-        if left and done > BEGUN * (done + left):
-            text += f", about {_minutes(elapsed * left / done)} left"
-        return text
+        begun = self._launches > BEGUN * (self._launches + len(self._left))
+        return f", about {_minutes(left)} left" if begun and left > 0 else ""
 
     def _ended(self, task: Any) -> None:
-        if (case := _key_of(task)) in self._left:
-            self._left.remove(case)
-            self._done.add(case)
-        self._tell()
-
-    def on_task_skip(self, task: Any) -> None:
-        self._left.discard(_key_of(task))
-
-    def _tell(self, task: Any = None) -> None:
-        if self._clock() - self._last >= EVERY:
-            self._last = self._clock()
-            self._say(self.line())
+        check, partition, environ = task.testcase
+        key = check.hashcode, f"{partition.fullname}+{environ.name}"
+        case = self._planned[key]
+        word, why = _outcome(case, task)
+        if word != NOT_RUN and task.failed_stage != "setup":
+            self._launches += 1
+            self._newest = self._clock()
+            self._mean = (self._newest - self._start) / self._launches
+        told = self._told.pop(key, "")
+        if not runner.again(task):
+            self._left.discard(key)
+            if case["fixture"] and task.result == "pass":
+                return
+            self._told[key] = word
+            if told == word or (told in RED and word in RED):
+                return  # a settled case fails at once in each further attempt
+        else:
+            if not case["fixture"]:
+                self._left.add(key)
+            if word == NOT_RUN:
+                return  # it waits for another case
+            word = AGAIN
+        if self._alone or "foreign" not in case:
+            name = session.named(case)
+            why = f": {shorten(why, LONGEST, placeholder=' ...')}" if why else ""
+            done = f"{self._cases - len(self._left)}/{self._cases}{self._rest()}"
+            self._tell(f"{word:<15} {name.display_name} @{name.where}{why} [{done}]")
 
     on_task_success = on_task_failure = on_task_xfailure = on_task_xsuccess = _ended
-    on_task_run = _tell
+    on_task_skip = _ended
 
 
-def _key_of(task: Any) -> tuple[str, str]:
-    check, partition, environ = task.testcase
-    return check.hashcode, f"{partition.fullname}+{environ.name}"
+def _outcome(planned: Mapping[str, Any], task: Any) -> tuple[str, str]:
+    """The word for how a case ended, and the reason; if there is none, its first metric."""
+    if task.result == "skip":
+        return NOT_RUN, line(task.exc_info[1])
+    why = line(what(*task.exc_info))
+    if "foreign" in planned:
+        return task.result.upper(), why
+    case = with_record(session.named(planned), getattr(task.check, "_record", {}))
+    verdict = case.verdict if task.result == "pass" or case.verdict in RED else None
+    measured = (f"{m.name} {number(m.value)} {m.unit}" for m in case.metrics)
+    return (verdict or Verdict.FAIL).value, case.why or why or next(measured, "")
 
 
 def _minutes(seconds: float) -> str:

@@ -169,6 +169,8 @@ def test_a_settled_case_is_told_once_however_often_reframe_tries_it_again(retrie
     watch.after(10, 1)
     watch.after(10, 1)
     assert [line.split()[0] for line in watch.said] == ["INCONCLUSIVE", "PASS"]
+    watch.progress.__exit__()
+    assert watch.newest.startswith("1 INCONCLUSIVE, 1 PASS after ")
 
 
 def test_a_case_waits_while_a_case_that_it_depends_on_is_launched_again(retries):

@@ -288,8 +288,9 @@ class Progress(testcase.Listener):
             self._left.discard(key)
             if case["fixture"] and task.result == "pass":
                 return
-            self._told[key] = word
-            if told == word or (told in RED and word in RED):
+            known = told == word or (told in RED and word in RED)
+            self._told[key] = told if known else word
+            if known:
                 return  # a settled case fails at once in each further attempt
         else:
             if not case["fixture"]:

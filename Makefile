@@ -14,19 +14,28 @@
 #   MACHINES=vm             vcluster-up: two virtual machines with two sockets each, slow
 #   IMAGE=build/assay.sif   the image that is built, tested
 
+# With -i, a run that failed would end with 0.
+ifneq (,$(findstring i,$(filter-out --%,$(firstword -$(MAKEFLAGS)))))
+$(error make -i hides how a run ended: type it without -i)
+endif
+
+# Whatever is given is text: make does not expand it, and no shell reads it. Recipes take it from the
+# environment. ci/words.sh makes arguments of it.
+IMAGE = build/assay.sif
+GIVEN = SITE STACK DOC PROFILE DEADLINE PYTHON YES MACHINES MACHINE DISTRO IMAGE \
+	REFRAME_ARGS PYTEST_ARGS SPACK_ARGS CALIBRATE_ARGS VCLUSTER_ARGS LOCK_ARGS
+$(foreach name,$(GIVEN),$(if $(filter command environment,$(origin $(name))),\
+	$(eval override $(name) := $$(value $(name)))))
+
 SITE ?= local
-STACK ?=
 # The sites of the emulated cluster and of the emulated GPU.
 LAB = $(filter vcluster vcluster-uml vcluster-vm vgpu,$(SITE))
 ON_CLUSTER = $(filter-out vgpu,$(LAB))
 # The links of 1 Gbit/s take ten minutes for a run that a real cluster finishes in one. The emulated
 # GPUs have no gdrcopy, which the full profile demands.
 PROFILE ?= $(if $(LAB),smoke)
-SPACK_ARGS ?=
-REFRAME_ARGS ?=
-PYTEST_ARGS ?=
 
-export SITE PROFILE PYTHON YES
+export $(GIVEN)
 export ASSAY_STACK = $(STACK)
 ifdef DEADLINE
 export ASSAY_DEADLINE = $(DEADLINE)
@@ -62,9 +71,9 @@ help:
 	@sed -n 's/^#   /  /p' Makefile
 
 # A typing error is found before the set-up. The emulated cluster has results of its own.
-ON_SITE_RESULTS = $(or $(ASSAY_RESULTS),$(CURDIR)/results/vcluster)
+ON_SITE_RESULTS = ASSAY_RESULTS="$${ASSAY_RESULTS:-$$PWD/results/vcluster}"
 asked:
-	@$(if $(ON_SITE),ASSAY_RESULTS='$(ON_SITE_RESULTS)') ci/asked.sh >/dev/null
+	@$(if $(ON_SITE),$(ON_SITE_RESULTS)) ci/words.sh REFRAME_ARGS ci/asked.sh >/dev/null
 
 # These sites use packages of the distribution. Others bring their own stack.
 setup: $(if $(or $(LAB),$(filter local,$(SITE))),system) venv $(filter vgpu,$(SITE))
@@ -78,32 +87,33 @@ venv:
 
 # Measurements run where the site submits its jobs: for the emulated cluster, on its login machine.
 ON_SITE = $(if $(ON_CLUSTER),lab/vcluster/vcluster run login -- \
-	env ASSAY_RESULTS='$(ON_SITE_RESULTS)')
+	env $(ON_SITE_RESULTS))
 
 acceptance: asked setup
-	@$(if $(filter vcluster,$(SITE)),[ $(CALIBRATED) -nt $(UP) ] || $(MAKE) calibrate || \
+	@$(if $(filter vcluster,$(SITE)),[ $(CALIBRATED) -nt "$(UP)" ] || $(MAKE) calibrate || \
 		{ echo 'calibrate: a launch was disturbed or failed; once more'; $(MAKE) calibrate; })
-	@$(ON_SITE) ci/acceptance.sh $(REFRAME_ARGS)
+	@ci/words.sh REFRAME_ARGS $(ON_SITE) ci/acceptance.sh
 
 # This target judges as usual, but does not calibrate first.
 paper: asked setup
 	@ci/setup-venv.sh studies
-	@$(or $(ON_SITE),env) PAPER='$(or $(DOC),000)' ci/acceptance.sh $(REFRAME_ARGS)
+	@ci/words.sh REFRAME_ARGS $(or $(ON_SITE),env) PAPER="$${DOC:-000}" ci/acceptance.sh
 
 # The emulated cluster is judged by what it did since its start, so each start needs new references.
 # The owner of the checkout writes them. Only its links are judged.
 CALIBRATED = lab/sites/vcluster/calibrated.yaml
-UP = $(or $(ASSAY_VCLUSTER),/var/tmp/assay-vcluster)/cluster.json
+UP = $${ASSAY_VCLUSTER:-/var/tmp/assay-vcluster}/cluster.json
 WITHOUT_PEAK = $(if $(filter vcluster,$(SITE)),--without-peak 'vcluster itself sets the rate of its links')
 FOLDER = $(if $(LAB),--folder lab/sites)
 LINKS = --system vcluster:inter-node -n 'Tournament|Census|NetPipe.*=tcp'
+CALIBRATE_ARGS ?= $(if $(filter vcluster,$(SITE)),-- $(LINKS))
 
 calibrate: asked setup
 	@$(if $(filter vcluster,$(SITE)),rm -f $(CALIBRATED))
-	@$(ON_SITE) .venv/bin/assay calibrate --site '$(SITE)' $(FOLDER) --profile '$(or $(PROFILE),full)' \
-		$(if $(STACK),--stack '$(STACK)') $(if $(filter vcluster,$(SITE)),--launches 6 --dry-run) $(WITHOUT_PEAK) \
-		$(or $(CALIBRATE_ARGS),$(if $(filter vcluster,$(SITE)),-- $(LINKS)))
-	@$(if $(filter vcluster,$(SITE)),.venv/bin/assay calibrate --site '$(SITE)' $(FOLDER) $(WITHOUT_PEAK) \
+	@ci/words.sh CALIBRATE_ARGS $(ON_SITE) .venv/bin/assay calibrate --site "$$SITE" $(FOLDER) \
+		--profile "$${PROFILE:-full}" $${STACK:+--stack "$$STACK"} \
+		$(if $(filter vcluster,$(SITE)),--launches 6 --dry-run) $(WITHOUT_PEAK)
+	@$(if $(filter vcluster,$(SITE)),.venv/bin/assay calibrate --site "$$SITE" $(FOLDER) $(WITHOUT_PEAK) \
 		--from "$$(ls -t results/vcluster/reports/run-report-*.json | head -n 1)")
 
 vcluster-up: system venv $(if $(findstring --gpus,$(VCLUSTER_ARGS)),vgpu)
@@ -111,7 +121,7 @@ vcluster-up: system venv $(if $(findstring --gpus,$(VCLUSTER_ARGS)),vgpu)
 		$(if $(findstring --shared,$(VCLUSTER_ARGS)),--shared)
 	@$(if $(filter uml,$(MACHINES)),lab/vcluster/kernel.sh >/dev/null)
 	@$(if $(filter vm,$(MACHINES)),lab/vcluster/vm-kernel.sh >/dev/null)
-	@lab/vcluster/vcluster up $(if $(MACHINES),--machines '$(MACHINES)') $(VCLUSTER_ARGS)
+	@ci/words.sh VCLUSTER_ARGS lab/vcluster/vcluster up $${MACHINES:+--machines "$$MACHINES"}
 
 vcluster-down:
 	@lab/vcluster/vcluster down
@@ -119,7 +129,8 @@ vcluster-down:
 vgpu: venv
 	@command -v gcc >/dev/null || WHO=vgpu ci/packages.sh gcc libc6-dev
 	@lab/vgpu/build.sh
-	@$(if $(filter vgpu-stack,$(STACK)),:,lab/vgpu/ucx.sh $(subst -,.,$(patsubst ucx-%,%,$(filter ucx-%,$(STACK)))))
+	@$(if $(filter vgpu-stack,$(STACK)),:,\
+		v=$$(echo "$$STACK" | sed -n '/^ucx-/ { s///; s/-/./g; p }') && lab/vgpu/ucx.sh $${v:+"$$v"})
 
 report:
 	@.venv/bin/assay report
@@ -130,17 +141,18 @@ TEST = ci/setup-venv.sh dev && ci/fetch-osu-py.sh && \
 
 test: system
 	@$(TEST)
-	@ci/test.sh --short $(PYTEST_ARGS)
+	@ci/words.sh PYTEST_ARGS ci/test.sh --short
 
 test-all: system
 	@ci/test-packages.sh
 	@$(TEST)
-	@ci/test-all.sh $(PYTEST_ARGS)
+	@ci/words.sh PYTEST_ARGS ci/test-all.sh
 
 # Needs root. DISTRO=trixie is Debian 13, forky testing; MACHINE=smoke is the short profile alone.
 DISTRO ?= bookworm
+MACHINE ?= $(if $(filter-out bookworm,$(DISTRO)),smoke)
 fresh:
-	@ci/fresh.py --release '$(DISTRO)' $(or $(MACHINE),$(if $(filter-out bookworm,$(DISTRO)),smoke))
+	@ci/words.sh MACHINE ci/fresh.py --release "$$DISTRO"
 
 lint:
 	@ci/setup-venv.sh dev
@@ -156,9 +168,9 @@ docs:
 		--doctree-dir build/doctrees docs build/docs
 	@echo 'docs: build/docs/index.html'
 
-LOCK = .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.10 \
+LOCK = ci/words.sh LOCK_ARGS .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.10 \
 	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-strip-extras \
-	--custom-compile-command 'make pylock' $(LOCK_ARGS)
+	--custom-compile-command 'make pylock'
 
 pylock:
 	@ci/setup-venv.sh dev
@@ -169,22 +181,20 @@ pylock:
 		--output-file requirements-dev.lock
 
 # These have no default site, because `local` has no Spack environment.
-SPACK_SITE = $(if $(filter file,$(origin SITE)),,$(SITE))
+SPACK_SITE = $(if $(filter file,$(origin SITE)),SITE='')
 
 spack:
-	@SITE='$(SPACK_SITE)' ci/spack-install.sh $(SPACK_ARGS)
+	@$(SPACK_SITE) ci/words.sh SPACK_ARGS ci/spack-install.sh
 
 lock:
-	@SITE='$(SPACK_SITE)' ci/spack-relock.sh
-
-IMAGE = build/assay.sif
+	@$(SPACK_SITE) ci/spack-relock.sh
 
 image: venv
 	@ci/fetch-osu-py.sh
-	@ci/image.sh '$(IMAGE)'
+	@ci/image.sh "$$IMAGE"
 
 image-test:
-	@ci/image-test.sh '$(IMAGE)'
+	@ci/image-test.sh "$$IMAGE"
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info

@@ -9,9 +9,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from shell import BEGIN, SITES, program, run
+
+from assay.show import nodes
 
 SET_UP = ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/fetch-osu-py.sh")
 
@@ -68,6 +71,100 @@ def test_what_can_be_run_is_set_up_and_run(clone: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert re.findall(r"^SETUP (\S+)", done.stdout, re.MULTILINE) == list(SET_UP)
     assert "REFRAME" in done.stdout
+
+
+#: What a value may hold that a shell, or make, would run. Each would leave the file `ran`.
+RUN_BY_A_SHELL = (
+    "x; touch ran",
+    "x | touch ran",
+    "x & touch ran &",
+    "x$(touch ran)",
+    "x$$(touch ran)",
+    "x$(shell touch ran)",
+    "x`touch ran`",
+    "x'; touch ran; '",
+    'x"; touch ran; "',
+    "x' $(touch ran) '",
+    "x\\\ntouch ran",
+)
+
+#: Where a target takes values: (target, variable).
+TAKEN = [
+    *(("acceptance", name) for name in ("REFRAME_ARGS", "SITE", "STACK", "PROFILE", "DEADLINE")),
+    *(("paper", name) for name in ("DOC", "REFRAME_ARGS")),
+    *(("calibrate", name) for name in ("CALIBRATE_ARGS", "STACK", "PROFILE")),
+    *(("test", "PYTEST_ARGS"), ("test-all", "PYTEST_ARGS"), ("pylock", "LOCK_ARGS")),
+    *(("spack", "SPACK_ARGS"), ("spack", "SITE"), ("lock", "SITE")),
+    *(("vcluster-up", "VCLUSTER_ARGS"), ("vcluster-up", "MACHINES"), ("vgpu", "STACK")),
+    *(("fresh", "MACHINE"), ("fresh", "DISTRO"), ("image", "IMAGE"), ("image-test", "IMAGE")),
+]
+
+
+@pytest.fixture
+def hollow(clone: Path) -> Path:
+    """A clone in which every program that make starts does nothing but `asked` and `words`."""
+    real = ("asked.sh", "words.sh", "acceptance.sh")
+    makefile = (clone / "Makefile").read_text()
+    for path in set(re.findall(r"(?:ci|lab|\.venv)/[\w./-]+", makefile)):
+        if Path(path).name not in real and not path.endswith(".yaml"):
+            program(clone, path, ":")
+    program(clone / ".venv/bin", "reframe", f'{BEGIN}; printf "[%s]" "$@"')
+    return clone
+
+
+@pytest.mark.parametrize(("target", "name"), TAKEN)
+def test_no_value_is_read_by_a_shell_or_by_make(hollow: Path, target: str, name: str) -> None:
+    for value in RUN_BY_A_SHELL:
+        for done in (
+            make(hollow, target, f"{name}={value}"),
+            make(hollow, target, **{name: value}),
+        ):
+            assert not list(hollow.glob("ran*")), (value, done.stdout)
+
+
+@pytest.mark.parametrize("target", ["acceptance", "paper"])
+def test_arguments_reach_reframe_as_they_are_typed(hollow: Path, target: str) -> None:
+    for typed, words in (
+        ("-n 'Census|Tournament'", "[-n][Census|Tournament]"),
+        ('-n "^A|^B$" -S a=1', "[-n][^A|^B$][-S][a=1]"),
+        ("-n *;", "[-n][*;]"),
+        ("", ""),
+    ):
+        for done in (
+            make(hollow, target, f"REFRAME_ARGS={typed}"),
+            make(hollow, target, REFRAME_ARGS=typed),
+        ):
+            assert f"{words}[-r]" in done.stdout, done.stdout
+            assert done.returncode == 0
+
+
+def test_the_command_that_assay_nodes_prints_works_as_pasted(hollow: Path) -> None:
+    row = nodes.Row(nodes.NODE, "n1", ("n1",), "FAIL", (), ("Census", "Tournament"))
+    (command,) = nodes.repeats(SimpleNamespace(systems=("local",)), [row])
+    done = run("bash", "-c", command, cwd=hollow)
+    assert "[-n][^Census|^Tournament][-r]" in done.stdout, done.stdout
+
+
+def test_a_quote_that_is_not_closed_is_one_line_before_the_set_up(clone: Path) -> None:
+    done = make(clone, "acceptance", "REFRAME_ARGS=-n 'A")
+    assert done.returncode != 0 and "SETUP" not in done.stdout
+    assert done.stdout.startswith("words: REFRAME_ARGS has a quote that is not closed: -n 'A\n")
+
+
+@pytest.mark.parametrize("flag", ["-i", "--ignore-errors", "-ki"])
+def test_make_that_would_hide_the_exit_code_is_refused(clone: Path, flag: str) -> None:
+    program(clone / ".venv/bin", "reframe", "exit 1")  # nothing ran
+    done = make(clone, flag, "acceptance")
+    assert done.returncode == 2
+    assert "make -i hides how a run ended: type it without -i" in done.stdout
+    assert "SETUP" not in done.stdout
+
+
+@pytest.mark.parametrize("flag", ["-k", "--no-print-directory", "-j4", "--silent"])
+def test_other_flags_of_make_keep_the_exit_code(clone: Path, flag: str) -> None:
+    assert make(clone, flag, "acceptance").returncode == 0
+    program(clone / ".venv/bin", "reframe", "exit 1")
+    assert make(clone, flag, "acceptance").returncode == 2
 
 
 def test_a_stack_of_a_site_that_names_none_is_left_to_reframe(clone: Path) -> None:

@@ -4,6 +4,7 @@ import ast
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import shell
+from bench import live_program
 from shell import ROOT
 
 import assay
@@ -22,6 +24,20 @@ from assay.sites import detect
 
 SOURCE = Path(assay.__file__).parent
 SCRIPTS = sorted((SOURCE / "node").glob("*.py"))
+
+
+#: Variables of which only the name may be written: no list of what is measured has them.
+SECRETS = (
+    *("UCX_APIKEY", "UCX_AUTH", "UCX_PWD", "OMPI_MCA_btl_PASS", "OMP_PASSPHRASE", "UCX_A_TOKEN"),
+    *("OMPI_MCA_x_password", "OMPI_MCA_API_KEY", "UCX_TCP_PASSWORD", "FI_SESAME", "UCX_TLSX"),
+    *("LD_SESAME", "MALLOC_SESAME", "KMP_SESAME", "MKL_SESAME", "PSM3_SESAME", "I_MPI_SESAME"),
+)
+
+
+def witness_in(folder):
+    """The witness with its list, as a test puts them into its stage directory."""
+    shutil.copy(steering.RECORDED, folder)
+    return Path(shutil.copy(steering.WITNESS, folder))
 
 
 def test_a_meeting_and_its_tests_name_the_same_files():
@@ -178,7 +194,7 @@ def test_processors_are_chosen_without_a_state(tmp_path):
 
 @pytest.mark.parametrize("text", ["UCX_RNDV_THRESH: 0\n", "\ufeffUCX_RNDV_THRESH = 0\n"])
 def test_a_ucx_conf_is_read_as_ucx_reads_it(text, tmp_path):
-    (tmp_path / "witness.sh").write_text(steering.WITNESS.read_text())
+    witness_in(tmp_path)
     (tmp_path / "ucx.conf").write_text(text, encoding="utf-8")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     witness = ["/bin/sh", str(tmp_path / "witness.sh"), "rank", "true"]
@@ -206,9 +222,9 @@ def test_the_settings_of_the_machine_are_those_below_the_prefix_of_its_programs(
 def test_the_census_reads_the_settings_of_the_machine(tmp_path, monkeypatch):
     programs = shell.program(tmp_path / "mpi/bin", "mpirun", "true").parent
     (tmp_path / "mpi/etc").mkdir()
-    (tmp_path / "mpi/etc/prte.conf").write_text("a = 1\nb = 2\n")
+    (tmp_path / "mpi/etc/prte.conf").write_text("rmaps = seq\nx = 2\n")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    assert provenance.settings()[f"{tmp_path}/mpi/etc/prte.conf"] == "a = 1; b = 2"
+    assert provenance.settings()[f"{tmp_path}/mpi/etc/prte.conf"] == "rmaps = seq; x =***"
 
 
 @pytest.mark.parametrize(
@@ -240,12 +256,15 @@ def test_the_version_of_ucx_is_that_of_the_library_which_the_mpi_loads(
 
 
 def test_the_value_of_a_secret_is_written_nowhere(tmp_path):
-    secrets = {
-        "OMPI_MCA_x_password": "s3cret", "UCX_A_TOKEN": "s3cret", "OMPI_MCA_API_KEY": "s3cret"
+    plain = {
+        "UCX_IB_PKEY": "0x7fff", "UCX_RNDV_THRESH": "8k", "UCX_TLS": "tcp,self", "FI_PROVIDER": "x",
+        "OMPI_MCA_btl_tcp_if_include": "lo", "OMPI_MCA_pml": "ob1", "OMP_NUM_THREADS": "2",
+        "LD_LIBRARY_PATH": "/a b:/c", "OMPI_MCA_plm_rsh_agent": "ssh://***@node",
     }  # fmt: skip
-    plain = {"UCX_IB_PKEY": "0x7fff"}
-    (tmp_path / "witness.sh").write_text(steering.WITNESS.read_text())
+    secrets = dict.fromkeys(SECRETS, "s3cret")
+    witness_in(tmp_path)
     environment = {"PATH": os.environ["PATH"], **secrets, **plain}
+    environment["OMPI_MCA_plm_rsh_agent"] = "ssh://me:s3cret@node"
     for how in (("rank", "true"), ("job",)):
         witness = ["/bin/sh", str(tmp_path / "witness.sh"), *how]
         subprocess.run(witness, cwd=tmp_path, env=environment, check=True)
@@ -253,11 +272,31 @@ def test_the_value_of_a_secret_is_written_nowhere(tmp_path):
         assert "s3cret" not in path.read_text(errors="replace"), path
     job = steering.node((tmp_path / steering.JOB).read_text()).job.variables
     assert job == {**dict.fromkeys(secrets, "***"), **plain}
-    assert provenance.variables({**secrets, **plain, "HOME": "/"}) == job
+    known = {name: value for name, value in job.items() if name.startswith(provenance.VARIABLES)}
+    assert provenance.variables(environment) == known
+    rank = steering.rank(min(tmp_path.glob("rank.*")).read_text()).variables
+    assert rank == {name: it for name, it in job.items() if not name.startswith("I_MPI_")}
+
+
+def test_without_its_list_the_witness_writes_no_value(tmp_path):
+    script = Path(shutil.copy(steering.WITNESS, tmp_path))
+    assert shell.run(script, "rank", "true", UCX_TLS="s3cret").returncode == 0
+    (left,) = tmp_path.glob("rank.*")
+    assert steering.rank(left.read_text()).variables == {"UCX_TLS": "***"}
+
+
+def test_every_variable_of_the_ucx_of_this_machine_may_be_written_down():
+    done = shell.run(live_program("ucx_info"), "-c")
+    settings = re.findall(r"^(UCX_\w+)=(.+)$", done.stdout, re.MULTILINE)
+    assert len(settings) > 100
+    known = provenance.listed()
+    assert [
+        name for name, value in settings if provenance.recorded(name, value, known) == "***"
+    ] == []
 
 
 def test_what_steers_the_start_of_the_ranks_is_read_in_the_job_only(tmp_path):
-    (tmp_path / "witness.sh").write_text(steering.WITNESS.read_text())
+    witness_in(tmp_path)
     steered = {"OPAL_PREFIX": "/tmp/x", "PMIX_MCA_gds": "hash", "HWLOC_XMLFILE": "/tmp/y"}
     environment = {"PATH": os.environ["PATH"], **steered}
     for how in (("rank", "true"), ("job",)):
@@ -275,7 +314,7 @@ def test_the_witness_hashes_the_loaded_libraries_by_openssl_or_without(openssl, 
     library.write_bytes(b"a library of this test")
     (tmp_path / "loaded.here.7").write_text(f"    7:\tcalling init: {library}\n")
     (tmp_path / "assay.nonce").write_text("0badcafe\n")
-    witness = Path(shutil.copy(steering.WITNESS, tmp_path))
+    witness = witness_in(tmp_path)
     used = tmp_path / "used"
     real = shutil.which("openssl") or "false"
     bodies = {"as installed": f': >{used}; exec {real} "$@"', "broken": "exit 127"}

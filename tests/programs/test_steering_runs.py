@@ -389,3 +389,26 @@ def test_the_real_iozone_runs_as_it_is_told(iozones):
     assert len(record["parsed"]["rows"]) == 9
     assert record["proof"]["mode"] == {"sync": "o_sync", "fsync_timed": True, "close_timed": True}
     assert not [said for said in record.get("problems", []) if "iozone" in said]
+
+
+def test_no_value_that_is_not_listed_and_no_user_of_an_address_is_left_anywhere(bench):
+    """The variables are named, because they may steer what is measured."""
+    names = ("UCX_APIKEY", "UCX_AUTH", "OMPI_MCA_btl_PASS", "OMP_PASSPHRASE", "RFM_TOMORROW_KEY")
+    address = "http://me:s3cret@127.0.0.1:9"
+    run = bench.live_latency(
+        RFM_HTTPJSON_URL=address,
+        RFM_KEEP_STAGE_FILES="yes",
+        RFM_SETVARS=f"OsuPy.descr={address}",
+        OMPI_MCA_plm_rsh_agent=f"ssh {address}",
+        **dict.fromkeys(names, "s3cret of this test"),
+    )
+    assert "s3cret" not in run.output
+    files = [path for path in bench.results.rglob("*") if path.is_file()]
+    assert {"reframe.log", "session.json", "assay.json"} <= {path.name for path in files}
+    assert [path for path in files if b"s3cret" in path.read_bytes()] == []
+    case = run.case("OsuPy")
+    assert "this UCX does not read UCX_APIKEY" in case.reason
+    for name in names[:2]:
+        said = f"{name} (value not recorded) was set outside of the test"
+        assert any(line.startswith(said) for line in case.record["doubts"]), case.record["doubts"]
+    assert case.record["settings"]["ranks"]["OMPI_MCA_btl_PASS"] == "***"

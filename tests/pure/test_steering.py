@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.node.provenance import HIDDEN
 from assay.parse import ucx_log
 from assay.parse.ucx_log import UcxLog
 from assay.prove import plan, steering
@@ -338,8 +339,20 @@ def test_a_function_that_hides_a_program_of_the_job_is_a_doubt():
 
 
 def test_the_value_of_a_secret_is_compared_with_nothing():
-    process = steering.rank(RANK + f"UCX_X_TOKEN={plan.HIDDEN}\n")
+    process = steering.rank(RANK + f"UCX_X_TOKEN={HIDDEN}\n")
     assert steering.unasked(process, {**ASKED, "UCX_X_TOKEN": "abc"}, MACHINE) == []
+
+
+def test_a_variable_without_its_value_is_seen_and_is_not_taken_for_one_of_a_module():
+    """Whoever set UCX_NEW in the shell that submitted the job, no module of the site did."""
+    line = f"UCX_NEW={HIDDEN}\n"
+    node, asked = steering.node(JOB + line), {}
+    mine = steering.machine(node, {}, asked, {"UCX_NEW": "some value"})
+    (said,) = steering.unasked(steering.rank("rank vm 1\n" + line), asked, mine)
+    assert isinstance(said, Doubt)
+    assert said.startswith("UCX_NEW (value not recorded) was set outside of the test and may")
+    of_a_module = steering.machine(node, {}, asked, {})
+    assert steering.unasked(steering.rank("rank vm 1\n" + line), asked, of_a_module) == []
 
 
 PROGRAMS = ("/opt/ompi/bin/orterun", "/usr/bin/ucx_info", "")

@@ -31,14 +31,28 @@ import tempfile
 from pathlib import PurePath
 from subprocess import DEVNULL, PIPE, STDOUT
 
-#: Variables that affect the measurements. Others may hold secrets and are not read.
+#: Variables that affect the measurements. Others are not read.
 VARIABLES = (
     *("LD_", "GLIBC_TUNABLES", "UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_"),
     *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
 )
 
-#: Names of variables whose values are secrets; UCX_IB_PKEY is none. As in ``witness.sh``.
-SECRET = re.compile(r"PASSW|TOKEN|SECRET|CREDENTIAL|(^|_)KEYS?(_|$)", re.IGNORECASE)
+#: The list of the variables whose values may be written down, beside this script.
+RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded.txt")
+
+#: What is written in place of any other value.
+HIDDEN = "***"
+
+#: Names of secrets; UCX_IB_PKEY is none. As in ``witness.sh``.
+SECRET = re.compile(r"PASS|PWD|TOKEN|SECRET|CREDENTIAL|AUTH|(^|_)KEYS?(_|$)", re.IGNORECASE)
+
+#: Settings in any text: a variable, or what Open MPI lists. A value may have blanks.
+SETTING = re.compile(
+    r"(?<![\w.%-])((?:LD|GLIBC|MALLOC|UCX|OMPI|OPAL|PRTE|PMIX|HWLOC|MPICH|MPIR|I_MPI|MV2|FI|PSM[23]"
+    r"|OMP|GOMP|KMP|OPENBLAS|GOTO|BLIS|MKL)_\w+|(?<=\d\] )[a-z]\w*(?==.*\((?:environment|file \()))"
+    r"=(.*?)(?=\s\w+=|\s\(environment\)|\s\(file \(|[\r\0]|$)",
+    re.MULTILINE,
+)
 
 #: Commands that list every installed package with its version; the first that works is used.
 PACKAGES = (["dpkg-query", "-W"], ["rpm", "-qa"])
@@ -384,10 +398,35 @@ def settings():
     return {path: "; ".join(lines) for path, lines in sorted(found.items())}
 
 
+def listed(path: str = RECORDED) -> "set[str]":
+    """Names, and beginnings of names, of the variables whose values may be written down."""
+    return {line for line in (read(path) or "").splitlines() if line[:1] not in ("", "#")}
+
+
+def recorded(name: str, value: str, known: "set[str]") -> str:
+    """A value as it may be written down; `known` is from :func:`listed`."""
+    name = name if name[:1].isupper() else "OMPI_MCA_" + name
+    beginnings = {name[: match.end()] for match in re.finditer("_", name)}
+    if SECRET.search(name) or known.isdisjoint(beginnings | {name}):
+        return HIDDEN
+    return without_user(value)
+
+
+def without_user(text: str) -> str:
+    """A text without the users and passwords in addresses."""
+    return re.sub(r"(://)[^/\s\"'<>\\]*@", r"\1" + HIDDEN + "@", text)
+
+
+def redacted(text: str, known: "set[str]") -> str:
+    """A text as it may be written down: without the values of variables that are not known."""
+    return without_user(SETTING.sub(lambda it: it[1] + "=" + recorded(it[1], it[2], known), text))
+
+
 def variables(environment):
-    """The variables that affect the measurements, without the values of secrets."""
+    """The variables that affect the measurements, each with its value if that may be written."""
+    known = listed()
     return {
-        name: "***" if SECRET.search(name) else value
+        name: recorded(name, value, known)
         for name, value in sorted(environment.items())
         if name.startswith(VARIABLES)
     }
@@ -600,5 +639,4 @@ if __name__ == "__main__":
         sys.stdout.write(MARK + json.dumps(asked(json.loads(words[1]))) + "\n")
         sys.exit()
     script = words[1] if words[:1] == ["--gpus"] else ""
-    json.dump(collect(words[2:] if script else words, script), sys.stdout, indent=1)
-    print()
+    print(without_user(json.dumps(collect(words[2:] if script else words, script), indent=1)))

@@ -13,15 +13,30 @@
 #     Prints the settings in the files of MPI and UCX that belong to the machine: below /etc, and
 #     below the prefix of mpirun and ucx_info.
 #
-# The value of a secret is left out. All files are in the directory of this script. assay.prove.steering reads them.
+# A value is written if recorded.txt, beside this script, lists its name; of another variable, the
+# name is. All files are in the directory of this script. assay.prove.steering reads them.
 set -u
 stage=${0%/*}
 host=$(uname -n)
 tab=$(printf '\t')
 
-# Names of secrets; UCX_IB_PKEY is none.
+# As assay.node.provenance.recorded(): `name=value` or `name : value` on each line.
 hide() {
-    sed -E 's/^([^:=]*(PASSW|TOKEN|SECRET|CREDENTIAL)[^:=]*|([^:=]*_)?KEYS?(_[^:=]*)?)[[:space:]]*([:=]).*/\1\5***/I'
+    awk -v list="$stage/recorded.txt" '
+        BEGIN { while ((getline line <list) > 0) known[line] }
+        /^\[/ || !match($0, /[:=]/) { print; next }
+        {
+            mark = RSTART; value = substr($0, mark + 1); name = substr($0, 1, mark - 1)
+            sub(/[ \t]+$/, "", name)
+            if (name !~ /^[A-Z]/) name = "OMPI_MCA_" name
+            keep = name in known
+            for (i = length(name); i && !keep; i--)
+                keep = substr(name, i, 1) == "_" && (substr(name, 1, i) in known)
+            if (!keep || toupper(name) ~ /PASS|PWD|TOKEN|SECRET|CREDENTIAL|AUTH|(^|_)KEYS?(_|$)/)
+                value = "***"
+            gsub(/:\/\/[^\/ \t"<>\047]*@/, "://***@", value)
+            print substr($0, 1, mark) value
+        }'
 }
 
 # UCX 1.13 to 1.22 reads ucx.conf in several directories; a later one overrides. Its reader of files
@@ -56,8 +71,8 @@ steering() {
     while IFS=":$tab" read -r name value; do
         case $name in Cpus_allowed_list | Mems_allowed_list) echo "$name ${value#"$tab"}" ;; esac
     done </proc/self/status
-    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=|MALLOC_|FI_|PSM2_|PSM3_)' | hide
-    env | grep -E '^(OMP_|GOMP_|KMP_|OPENBLAS_|GOTO_|BLIS_|MKL_[A-Z])'
+    env | grep -E '^(LD_|UCX_|OMPI_MCA_|PRTE_MCA_|GLIBC_TUNABLES=|MALLOC_|FI_|PSM2_|PSM3_|OMP_|GOMP_|KMP_|OPENBLAS_|GOTO_|BLIS_|MKL_[A-Z])' |
+        hide
     settings "${HOME:-}/ucx.conf" "${UCX_CONFIG_DIR:-}/ucx.conf" ./ucx.conf
 }
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from assay.node.provenance import HIDDEN
 from assay.reframe_compat.command import Invocation, Option
 
 
@@ -33,9 +34,6 @@ class Doubt(str):
 
     __slots__ = ()
 
-
-#: Where the value of a secret is left out, there is this instead (``witness.sh``).
-HIDDEN = "***"
 
 #: Directories of a distribution.
 SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
@@ -81,7 +79,8 @@ class Machine:
         """What to say of a variable that nobody requested; nothing if it is the machine's."""
         if name in SEARCH or self.variables.get(name) == value:
             return []
-        said = f"{name}={value} was set outside of the test"
+        shown = f"{name} (value not recorded)" if value == HIDDEN else f"{name}={value}"
+        said = f"{shown} was set outside of the test"
         return [_classed(name, said, "unset it, or put it into the stack's env_vars")]
 
     def setting(self, where: str, name: str, value: str) -> list[str]:

@@ -20,12 +20,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import assay.node
-from assay.node.provenance import numbers
+from assay.node.provenance import HIDDEN, listed, numbers, recorded
 from assay.parse.ucx_log import UcxLog
-from assay.prove.plan import CHOOSING, HIDDEN, PRINTED, SEARCH, SYSTEM, Doubt, Machine, Note
+from assay.prove.plan import CHOOSING, PRINTED, SEARCH, SYSTEM, Doubt, Machine, Note
 
-#: The script, the files that it leaves of each rank, and the file that it leaves of the job.
+#: The script and its list, the files that it leaves of each rank, and the file that it leaves of
+#: the job.
 WITNESS = Path(assay.node.__file__).with_name("witness.sh")
+RECORDED = WITNESS.with_name("recorded.txt")
 RANKS, LOADED, JOB = "rank.*.*", "loaded.*.*", "assay.witness"
 
 #: Command of the job script, after the benchmark. Only its own shell knows its functions.
@@ -213,14 +215,17 @@ def machine(
     home = given.get("HOME") or "/nonexistent"
     if node.job.variables.get("BASH_ENV", "").startswith(f"{home}/"):
         return Machine((*Machine.roots, *roots))
+    # A value that is not written down cannot be compared: it counts as the user's.
+    known = listed()
+    before = {name: (value, recorded(name, value, known)) for name, value in given.items()}
     loaded = {
         name: value
         for name, value in node.job.variables.items()
-        if name not in asked and given.get(name) != value
+        if name not in asked and value not in before.get(name, ())
     }
     if SEARCHED in loaded:
-        before = given.get(SEARCHED, "").split(":")
-        new = [path for path in loaded[SEARCHED].split(":") if path not in before]
+        of_user = given.get(SEARCHED, "").split(":")
+        new = [path for path in loaded[SEARCHED].split(":") if path not in of_user]
         loaded[SEARCHED] = ":".join(new)
     return Machine((*Machine.roots, *roots), loaded)
 

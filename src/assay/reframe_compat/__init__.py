@@ -16,7 +16,14 @@ TRIED = ("4.9.3", "4.10.4")
 def install() -> None:
     """Replace the functions of ReFrame that have to be replaced, once."""
     # The imports are here because reports are also read on machines without ReFrame.
-    from assay.reframe_compat import polling, runner, schedulers, selection, warnings  # noqa: PLC0415
+    from assay.reframe_compat import (  # noqa: PLC0415
+        polling,
+        runner,
+        schedulers,
+        secrets,
+        selection,
+        warnings,
+    )
 
-    for part in (warnings, schedulers, runner, polling, selection):
+    for part in (secrets, warnings, schedulers, runner, polling, selection):
         part.install()

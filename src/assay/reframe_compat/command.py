@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from assay.node.provenance import HIDDEN, without_user
+
 
 @dataclass(frozen=True)
 class Option:
@@ -26,7 +28,7 @@ class Option:
         if not self.value:
             return self.flag
         short = self.flag.startswith("-") and not self.flag.startswith("--")
-        return f"{self.flag}{' ' if short else '='}{self.value}"
+        return f"{self.flag}{' ' if short else '='}{without_user(self.value)}"
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,10 @@ def _variables(parser: Any, environment: Mapping[str, str]) -> Iterator[Option]:
     }
     for name in sorted(environment):
         if name.startswith("RFM_"):
-            dest, (delimiter,) = known.get(name, (name, [","]))
-            listed = parser._option_map[dest][2] == "append" if name in known else False
+            if name not in known:
+                yield Option(name, name, HIDDEN)
+                continue
+            dest, (delimiter,) = known[name]
+            listed = parser._option_map[dest][2] == "append"
             values = environment[name].split(delimiter) if listed else [environment[name]]
             yield from (Option(dest, name, value) for value in values)

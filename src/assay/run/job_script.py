@@ -78,6 +78,9 @@ class JobScript(JobRequest):
     def _witness_the_launch(self) -> None:
         self._ask()
         shutil.copy(steering.WITNESS, self.stagedir)
+        # What the site and the test ask for may be written down, too.
+        known = [steering.RECORDED.read_text(encoding="utf-8"), *self._requested_variables(), ""]
+        (Path(self.stagedir) / steering.RECORDED.name).write_text("\n".join(known))
         # A test of a node without a benchmark has nothing that a counter could disturb.
         measures = self.kind != "node"
         if measures:

@@ -71,6 +71,7 @@ class Believed(CaseBase):
     @sanity_function
     def _evidence(self) -> bool:
         """Fails and names the cause, unless the run can be believed."""
+        testcase.hide_values(self)
         self._record = record.begin(self, self._keys(), self._hosts, self._attempts.launches)
         self._end_if_not_begun()
         problems, seconds = self._launch()

@@ -31,6 +31,7 @@ from reframe.core.logging import INFO, WARNING, getlogger
 from assay import declared, files
 from assay.judge import RED, Verdict
 from assay.quantities import number
+from assay.node.provenance import without_user
 from assay.reframe_compat import runner, testcase
 from assay.store import promise as promises
 from assay.store import run_folder, session
@@ -137,7 +138,7 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
         "schema": SCHEMA,
         "started": time.strftime("%Y%m%dT%H%M%S%z"),
         "host": socket.gethostname(),
-        "command": sys.argv,
+        "command": [without_user(word) for word in sys.argv],
         "promise": kept,
         "cases": planned,
     }

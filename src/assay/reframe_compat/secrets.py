@@ -1,0 +1,28 @@
+"""Keeps values that may not be written down out of ReFrame's log and run report."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from reframe.core import logging
+from reframe.frontend import reporting
+
+from assay.node import provenance
+
+
+def _format(self: Any, of_reframe: Any, record: Any) -> str:
+    return provenance.redacted(of_reframe(self, record), provenance.listed())
+
+
+def _update(self: Any, of_reframe: Any, info: Mapping[str, Any]) -> None:
+    texts = {k: provenance.without_user(v) for k, v in info.items() if isinstance(v, str)}
+    of_reframe(self, {**info, **texts})
+
+
+def install() -> None:
+    """Wraps ReFrame's formatter of the log, and what its run report says of the session."""
+    formatter, report = logging.RFC3339Formatter, reporting.RunReport
+    formatter.format = functools.partialmethod(_format, formatter.format)
+    report.update_session_info = functools.partialmethod(_update, report.update_session_info)

@@ -51,7 +51,7 @@ fi
     die 2 "ReFrame runs no jobs below a path with blanks ('$results'):" \
         "name a directory without by ASSAY_RESULTS="
 probe=$results/.writable.$$
-{ mkdir -p "$results" && touch "$probe"; } 2>/dev/null ||
+{ (umask 027 && mkdir -p "$results") && touch "$probe"; } 2>/dev/null ||
     die 2 "$results cannot be written: name a directory that can by ASSAY_RESULTS="
 rm -f "$probe"
 

@@ -97,6 +97,9 @@ def prepare(cluster):
     for folder in mine:
         folder.mkdir(parents=True, exist_ok=True)
         os.chown(folder, cluster.uid, cluster.gid)
+    # The user of the cluster passes through the folder of another owner, and reads nothing there.
+    above = mine[1].parent
+    above.chmod(above.stat().st_mode & 0o7777 | 0o1)
     cluster.save()
     slurm.configure(cluster)
     gluster.configure(cluster)

@@ -65,7 +65,8 @@ def repository(site_file: str | Path) -> Path:
 def results_directory(site_file: str | Path) -> Path:
     """The directory of all that a run writes: ``$ASSAY_RESULTS``, by default ``results/``.
 
-    By default, it is in the repository of the site, or beside the file of a site without one.
+    By default, it is in the repository of the site, or beside the file of a site without one. A new
+    one is for its owner and group only.
 
     :raises ConfigError: it cannot be made or written, or has a blank in its path.
     """
@@ -82,7 +83,7 @@ def results_directory(site_file: str | Path) -> Path:
             "set ASSAY_RESULTS to a directory without"
         )
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(0o750, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
     except OSError as error:
         raise ConfigError(

@@ -77,6 +77,9 @@ def begin(results: Path) -> Path:
     :raises ConfigError: another run writes to the results, a session of that name exists, or the
         results cannot be written.
     """
+    # Others read what is new only where somebody let them read the folder of all results.
+    if results.stat().st_mode & 0o5 != 0o5:
+        os.umask(os.umask(0o077) | 0o007)
     output, now = results / "output", time.strftime("%Y%m%dT%H%M%S")
     names = chain([now], (f"{now}-{number}" for number in count(2)))
     free = (name for name in names if not (output / name).exists())

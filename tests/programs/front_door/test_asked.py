@@ -71,6 +71,7 @@ def test_what_can_be_run_is_set_up_and_run(clone: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert re.findall(r"^SETUP (\S+)", done.stdout, re.MULTILINE) == list(SET_UP)
     assert "REFRAME" in done.stdout
+    assert (clone / "results").stat().st_mode & 0o007 == 0, "not for others"
 
 
 #: What a value may hold that a shell, or make, would run. Each would leave the file `ran`.

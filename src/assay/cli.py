@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import os
 import pkgutil
 import sys
@@ -243,14 +244,20 @@ def _of_bundles(commands: Commands) -> None:
         commands, "verify", "assay.bundle.command:verify",
         "check the file of a run, and judge the run again",
         "Check every byte of the file of assay archive or assay certify, and its signature, and "
-        "judge the session again from the verbatim outputs. The exit code is that of the verdict, "
-        "if nothing was changed, a known signer signed it, and the verdict that it states follows.",
+        "judge the session again from the verbatim outputs. The exit code is that of the verdict; "
+        "it is 5 if a byte was changed, nobody known signed, or another verdict follows, and 6 if "
+        "the run is not the expected one.",
     )  # fmt: skip
     verify.add_argument("file", type=Path, metavar="FILE")
     known = "the known signers, as ssh-keygen takes them: NAME, and the public key, on each line"
     _option(verify, "--signers", "FILE", known)
     contents = "accept an unknown signer, or none: only the contents are checked"
     _flag(verify, "--any-signer", contents)
+    _option(verify, "--site", "SITE", "the only site that is expected", type=str)
+    since = "the run began then or later (2026-11-28, or with T09:30 behind)"
+    _option(verify, "--since", "DATE", since, type=_date)
+    nodes = "exactly these nodes are expected (node[01-04],login1)"
+    _option(verify, "--nodes", "NODES", nodes, type=str)
 
 
 def _of_references(commands: Commands) -> None:
@@ -331,6 +338,14 @@ def _above_zero(what: str, digits: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def _date(text: str) -> datetime.datetime:
+    """The type of an argument: a date of ISO 8601, in local time if it names no zone."""
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no date; write 2026-11-28") from None
 
 
 def _tests(_: argparse.Namespace) -> int:

@@ -18,4 +18,6 @@ class Exit(enum.IntEnum):
     INTERRUPTED = 3
     PARTIAL = 4
     PROVISIONAL = 4
+    NOT_VALID = 5  # a certificate was changed, nobody known signed it, or its verdict is another
+    UNEXPECTED = 6  # a valid one is of another site, time or nodes
     USAGE = 64

@@ -1,6 +1,7 @@
 """Writes files whole, finds files that all sites share, and reads YAML strictly.
 
-The shape of a kind of YAML file is a type that msgspec knows, most often a class of
+What another person wrote is bounded before it is parsed, so no file of theirs takes all memory, or
+never ends. The shape of a kind of YAML file is a type that msgspec knows, most often a class of
 ``msgspec.Struct``. :func:`read` refuses every other content, by one line.
 """
 
@@ -8,10 +9,14 @@ from __future__ import annotations
 
 import csv
 import difflib
+import errno
 import functools
 import io
+import json
+import math
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from pathlib import Path
@@ -28,11 +33,52 @@ T = TypeVar("T")
 
 #: What to do if the file that a command was to write cannot be written.
 ELSEWHERE = "; name another place with --output FILE"
+#: The largest file of JSON, and of YAML [B]. Python takes 4 B for a character that is not ASCII.
+MOST_OF_JSON, MOST_OF_YAML = 3 << 24, 1 << 20
+#: The most values of JSON: 10,000 cases have a million. The most lines and entries of YAML, and the
+#: most nodes in it once each alias is what it stands for.
+MOST_VALUES, MOST_LINES, MOST_NODES = 1 << 21, 40_000, 1 << 17
+
 #: What a wheel carries of the suite beside the library: see ``setup.py``.
 CARRIED = Path(__file__).with_name("suite")
 
 #: The folder with ``reframe/`` and ``site-config/``: that of the wheel, else the checkout.
 SUITE = CARRIED if CARRIED.is_dir() else Path(__file__).parents[2]
+
+
+def read_bytes(path: Path, most: int, flags: int = 0) -> bytes:
+    """The content of a regular file: one that ends, and never lets its reader wait.
+
+    :param flags: more flags of open(2), such as ``os.O_NOFOLLOW``.
+    :raises OSError: it cannot be read, is a pipe or a device, or has more than `most` bytes.
+    """
+
+    def opener(name: str, given: int) -> int:
+        return os.open(name, given | os.O_NONBLOCK | flags)
+
+    with open(path, "rb", opener=opener) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is no regular file", str(path))
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"has more than {most} B", str(path))
+    return content
+
+
+def read_json(path: Path) -> Any:
+    """The content of a file of JSON.
+
+    :raises OSError: as :func:`read_bytes`.
+    :raises ValueError: it is not JSON in UTF-8, or is larger or deeper than one of a run.
+    """
+    raw = read_bytes(path, MOST_OF_JSON)
+    values = sum(map(raw.count, (b",", b"[", b"{")))
+    if values > MOST_VALUES or (not raw.isascii() and len(raw) > MOST_OF_JSON // 4):
+        raise ValueError(f"{path}: has more than {MOST_VALUES} values, or too much text")
+    try:
+        return json.loads(raw.decode())
+    except RecursionError:
+        raise ValueError(f"{path}: is nested too deeply") from None
 
 
 def nearest(word: str, known: Collection[str]) -> str:
@@ -151,7 +197,13 @@ def _parts(content: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
             yield from ((at, part, of[0]) for at, part in enumerate(content))
 
 
-def read_yaml(path: Path, refusal: type[Exception], shown: object = None, hint: str = "") -> Any:
+def read_yaml(
+    path: Path,
+    refusal: type[Exception],
+    shown: object = None,
+    hint: str = "",
+    strict: bool = True,
+) -> Any:
     """The content of a YAML file.
 
     YAML 1.1 silently changes some texts: of two equal keys the last one counts, ``010`` is 8,
@@ -162,11 +214,19 @@ def read_yaml(path: Path, refusal: type[Exception], shown: object = None, hint: 
     :param refusal: the error to raise; its message is one line with the file and the line.
     :param shown: how messages name the file, if not by its path.
     :param hint: what the message adds if the file cannot be read.
-    :raises refusal: the file cannot be read, is not YAML in UTF-8, or contains one of these texts.
+    :param strict: False accepts these texts, and None stands for a template of Jinja: it is for a
+        file that ReFrame reads itself.
+    :raises refusal: the file cannot be read, is not YAML in UTF-8, is larger than any that a person
+        writes, or contains one of these texts.
     """
     name = path if shown is None else shown
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), _Strict)  # noqa: S506 - a SafeLoader
+        raw = read_bytes(path, MOST_OF_YAML)
+        if sum(map(raw.count, (b"\n", b"\r", b",", b"[", b"{"))) > MOST_LINES:
+            raise OSError(errno.EFBIG, f"has more than {MOST_LINES} lines and entries; split it")
+        if not strict and (b"{{" in raw or b"{%" in raw):
+            return None
+        return yaml.load(raw.decode(), _Strict if strict else _Bounded)  # noqa: S506 - SafeLoaders
     except OSError as error:
         raise refusal(f"{name}: {error.strerror}{hint}") from None
     except UnicodeDecodeError:
@@ -186,7 +246,26 @@ class _Refused(yaml.constructor.ConstructorError):
     """A text that YAML accepts and this project does not."""
 
 
-class _Strict(yaml.SafeLoader):
+class _Bounded(yaml.SafeLoader):
+    def construct_document(self, node: yaml.Node) -> Any:
+        if self._size(node, {}) > MOST_NODES:
+            self._refuse(node, f"its aliases make more than {MOST_NODES} values; write fewer")
+        return super().construct_document(node)
+
+    def _size(self, node: Any, known: dict[int, float]) -> float:
+        """How many nodes a node is with all that its aliases stand for; infinite in a circle."""
+        if id(node) not in known:
+            known[id(node)] = math.inf
+            below = [] if isinstance(node, yaml.ScalarNode) else node.value
+            parts = (part for each in below for part in (each if type(each) is tuple else [each]))
+            known[id(node)] = 1 + sum(self._size(part, known) for part in parts)
+        return known[id(node)]
+
+    def _refuse(self, node: yaml.Node, what: str) -> None:
+        raise _Refused(None, None, what, node.start_mark)
+
+
+class _Strict(_Bounded):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
@@ -196,9 +275,6 @@ class _Strict(yaml.SafeLoader):
                 self._refuse(key, f"key {key.value!r} appears twice; keep one of them")
             seen.add(key.value)
         return super().construct_mapping(node, deep)
-
-    def _refuse(self, node: yaml.Node, what: str) -> None:
-        raise _Refused(None, None, what, node.start_mark)
 
 
 #: Tag of YAML 1.1 -> what a text of it looks like here, and what any other one is.

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import reframe.utility  # noqa: F401 - it sets a variable when it is first imported
 from certificates import DATA, OUTPUT, Open, certify, verify
 
 import assay
 from assay.bundle import signature
+from assay.exits import Exit
 from assay.store import bundle
 
 KEYGEN = shutil.which("ssh-keygen") or ""
@@ -61,11 +63,11 @@ def test_a_known_signer_is_named(signed, capsys):
 
 
 def test_an_unknown_key_is_told_from_a_wrong_signature(signed, capsys):
-    assert verify(signed.path) == 1
+    assert verify(signed.path) == Exit.NOT_VALID
     assert "UNKNOWN KEY SHA256:" in capsys.readouterr().out
     nobody = signed.path.with_name("nobody")
     nobody.write_text(f"other@example.org {signed.other.with_suffix('.pub').read_text()}")
-    assert verify(signed.path, "--signers", nobody) == 1
+    assert verify(signed.path, "--signers", nobody) == Exit.NOT_VALID
     assert "does not have it" in capsys.readouterr().out
     assert verify(signed.path, "--any-signer") == 0
     assert "UNKNOWN KEY" in capsys.readouterr().out
@@ -74,7 +76,7 @@ def test_an_unknown_key_is_told_from_a_wrong_signature(signed, capsys):
 def test_a_path_does_not_make_a_key_known(signed, tmp_path, capsys):
     odd = tmp_path / "signers known to us"
     odd.write_text(f"other@example.org {signed.other.with_suffix('.pub').read_text()}")
-    assert verify(signed.path, "--signers", odd) == 1
+    assert verify(signed.path, "--signers", odd) == Exit.NOT_VALID
     assert "UNKNOWN KEY" in capsys.readouterr().out
 
 
@@ -279,7 +281,7 @@ def test_forged_contents_are_named_even_without_a_signature(signed, tmp_path, ca
     if name != "statement that is none":
         assert verify(found.pack(tmp_path / "unsigned.zip"), "--any-signer") == 0
     change(found)
-    assert verify(found.pack(tmp_path / "forged.zip"), "--any-signer") == 1
+    assert verify(found.pack(tmp_path / "forged.zip"), "--any-signer") == Exit.NOT_VALID
     out = capsys.readouterr().out
     assert re.search(f"refused: .*({said})", out), out
 
@@ -288,7 +290,7 @@ def test_forged_contents_are_named_even_without_a_signature(signed, tmp_path, ca
 def test_hashes_that_were_written_again_do_not_fit_the_signature(signed, tmp_path, capsys, name):
     found = Open(signed.path)
     CONTENTS[name][0](found)
-    assert verify(found.pack(tmp_path / "forged.zip"), "--any-signer") == 1
+    assert verify(found.pack(tmp_path / "forged.zip"), "--any-signer") == Exit.NOT_VALID
     assert "refused: " in capsys.readouterr().out
 
 
@@ -319,9 +321,9 @@ def named_another(signed: Signed, found: Open) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (removed_signature, "refused: SHA256SUMS.sig: the signature of SHA256:.* was removed"),
+        (removed_signature, "refused: UNSIGNED: nobody vouches for it"),
         (of_another_text, "refused: SHA256SUMS.sig: is not the signature of SHA256SUMS"),
-        (of_another_key, "refused: SHA256SUMS.sig: is of SHA256:.*, and statement.json says"),
+        (of_another_key, "refused: signed with the UNKNOWN KEY .*does not have it"),
         (torn_signature, "refused: SHA256SUMS.sig: is not the signature of SHA256SUMS"),
         (named_another, "UNKNOWN KEY .*does not have it"),
     ],
@@ -329,8 +331,77 @@ def named_another(signed: Signed, found: Open) -> None:
 def test_a_forged_signature_is_refused(signed, tmp_path, capsys, change, said):
     found = Open(signed.path)
     change(signed, found)
-    assert verify(found.pack(tmp_path / "forged.zip"), "--signers", signed.signers) == 1
+    assert (
+        verify(found.pack(tmp_path / "forged.zip"), "--signers", signed.signers) == Exit.NOT_VALID
+    )
     assert re.search(said, capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (removed_signature, "refused: SHA256SUMS.sig: was removed; SHA256:.* was to sign"),
+        (of_another_key, "refused: SHA256SUMS.sig: is of SHA256:.*; SHA256:.* was to sign"),
+    ],
+)
+def test_another_signer_than_the_statement_names_is_refused(signed, tmp_path, capsys, change, said):
+    found = Open(signed.path)
+    change(signed, found)
+    assert verify(found.pack(tmp_path / "forged.zip"), "--any-signer") == Exit.NOT_VALID
+    assert re.search(said, capsys.readouterr().out)
+
+
+def test_nothing_is_parsed_before_the_signer_is_known(signed, tmp_path, monkeypatch, capsys):
+    """Of a file that nobody known signed, only the sums and the signature are unpacked."""
+    nobody = tmp_path / "nobody"
+    nobody.write_text(f"other@example.org {signed.other.with_suffix('.pub').read_text()}")
+    found = Open(signed.path)
+    found.signature = None
+    bare = found.pack(tmp_path / "unsigned.zip")
+    monkeypatch.setattr(bundle, "unpack", lambda *_: pytest.fail("it was unpacked"))
+    monkeypatch.setattr(bundle, "_compared", lambda *_: pytest.fail("a member was read"))
+    for path, more in ((signed.path, ("--signers", nobody)), (signed.path, ()), (bare, ())):
+        assert verify(path, *more) == Exit.NOT_VALID
+        (line,) = capsys.readouterr().out.splitlines()
+        assert "nothing of it was read: --signers names who may sign" in line
+
+
+def test_site_nodes_date_and_stack_are_printed(signed, capsys):
+    assert verify(signed.path, "--signers", signed.signers) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for line in (
+        "site: bench",
+        "node: vm",
+        "stack: system (recorded programs)",
+        "date: 2026-11-22T20:29:06+00:00",
+    ):
+        assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        (("--site", "bench", "--since", "2026-11-22", "--nodes", "vm"), ""),
+        (("--site", "other"), "it is of the site bench, not of other"),
+        (("--since", "2027-01-01"), r"it is of 2026-11-22 .*, older than 2027-01-01"),
+        (("--since", "2026-11-22T20:29:07+00:00"), "older than"),
+        (("--nodes", "vm,node[1-2]"), "it lacks the nodes node1, node2"),
+        (("--nodes", "other"), "it also has the nodes vm"),
+    ],
+)
+def test_another_site_time_or_nodes_are_not_what_was_expected(signed, capsys, expected, said):
+    code = verify(signed.path, "--signers", signed.signers, *expected)
+    out = capsys.readouterr().out
+    assert code == (Exit.UNEXPECTED if said else Exit.PASS)
+    if said:
+        assert re.search(f"not what was expected: {said}", out)
+
+
+def test_a_date_that_is_none_is_wrong_usage(signed, capsys):
+    with pytest.raises(SystemExit) as ended:
+        verify(signed.path, "--since", "yesterday")
+    assert ended.value.code == Exit.USAGE
+    assert "'yesterday' is no date; write 2026-11-28" in capsys.readouterr().err
 
 
 def test_a_changed_file_is_named_by_its_hash(signed, tmp_path, capsys):
@@ -347,7 +418,7 @@ def test_a_changed_file_is_named_by_its_hash(signed, tmp_path, capsys):
         for entry in read.infolist():
             content = sums if entry.filename == bundle.SUMS else read.read(entry)
             made.writestr(zipfile.ZipInfo(entry.filename), content)
-    assert verify(tmp_path / "forged.zip", "--any-signer") == 1
+    assert verify(tmp_path / "forged.zip", "--any-signer") == Exit.NOT_VALID
     assert f"refused: {name}: was changed" in capsys.readouterr().out
 
 

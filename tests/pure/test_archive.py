@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import shutil
 import urllib.parse
 import zipfile
 from pathlib import Path
@@ -55,12 +58,58 @@ def test_the_hashes_are_those_of_the_files(packed):
             assert hashlib.sha256(found.read(name)).hexdigest() == digest
 
 
-def test_a_lost_output_is_refused_in_one_line(results, monkeypatch, capsys):
+def link(path: Path, folder: Path) -> None:
+    (folder / "secret").write_text("of the signer alone")
+    path.with_name("x.log").symlink_to(folder / "secret")
+
+
+def link_inside(path: Path, folder: Path) -> None:
+    path.with_name("x.log").symlink_to(path)
+
+
+def link_to_folder(path: Path, folder: Path) -> None:
+    shutil.move(path.parent, folder / "moved")
+    path.parent.symlink_to(folder / "moved")
+
+
+def large(path: Path, folder: Path) -> None:
+    with path.with_name("x.log").open("wb") as stream:
+        stream.truncate(bundle.MOST_OF_MEMBER + 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (link, "x.log: is a symbolic link; put a readable file there"),
+        (link_inside, "x.log: is a symbolic link; put a readable file there"),
+        (link_to_folder, r"/Hpcc/\S+: lies outside of .*; move it below, and try again"),
+        (large, f"x.log: has more than {bundle.MOST_OF_MEMBER} B; put a readable file there"),
+    ],
+)
+def test_an_archive_holds_only_what_is_below_the_run(results, tmp_path, capsys, change, said):
     results.only("Hpcc@intra-node")
-    monkeypatch.setattr(Path, "read_bytes", lambda path: (_ for _ in ()).throw(OSError(5, "gone")))
+    change(results.record("Hpcc@intra-node"), tmp_path)
     assert main(["archive"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("run-report-0.json: gone; make it readable")
+    assert re.search(said, line), line
+    assert not list(results.directory.glob("*.zip"))
+
+
+def test_a_pipe_in_a_case_is_no_output(results, capsys):
+    results.only("Hpcc@intra-node")
+    os.mkfifo(results.record("Hpcc@intra-node").with_name("x.log"))
+    assert main(["archive"]) == 0
+    (made,) = results.directory.glob("assay-local-*.zip")
+    assert not [name for name in bundle.read(made).members if name.endswith("x.log")]
+
+
+def test_results_may_be_a_symbolic_link(results, tmp_path, monkeypatch, capsys):
+    results.only("Hpcc@intra-node")
+    (tmp_path / "linked").symlink_to(results.directory)
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "linked"))
+    assert main(["archive"]) == 0
+    (made,) = results.directory.glob("assay-local-*.zip")
+    assert [name for name in bundle.read(made).members if name.endswith("/Hpcc/assay.json")]
 
 
 def test_the_command_names_the_archive_and_refuses_what_it_cannot_read(results, capsys, tmp_path):

@@ -38,11 +38,11 @@ def sums(**members: bytes) -> tuple[str, bytes]:
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[[bytes], Bundle]:
-    def write_and_read(content: bytes) -> Bundle:
+def read(tmp_path: Path) -> Callable[..., Bundle]:
+    def write_and_read(content: bytes, *accept: Callable[..., object]) -> Bundle:
         path = tmp_path / "bundle.zip"
         path.write_bytes(content)
-        return bundle.read(path)
+        return bundle.read(path, *accept)
 
     return write_and_read
 
@@ -135,11 +135,12 @@ def test_a_bomb_is_not_unpacked(read, monkeypatch):
     monkeypatch.setattr(bundle, "MOST_OF_ALL", 1500)
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr(SUMS, b"")
         made.writestr("a", b"\0" * 1001)
     with pytest.raises(Refused, match="a: claims 1001 B"):
         read(bomb.getvalue())
     with pytest.raises(Refused, match="it claims more than"):
-        read(zipped(("a", b"1" * 800), ("b", b"1" * 800)))
+        read(zipped((SUMS, b""), ("a", b"1" * 800), ("b", b"1" * 800)))
     # It claims 10 B, in both of its headers, and has more.
     small = bomb.getvalue().replace((1001).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     with pytest.raises(Refused, match="a: "):
@@ -149,10 +150,35 @@ def test_a_bomb_is_not_unpacked(read, monkeypatch):
 def test_too_many_files_and_too_large_a_file_are_not_read(read, monkeypatch):
     monkeypatch.setattr(bundle, "MOST_MEMBERS", 3)
     with pytest.raises(Refused, match="more than 3 files"):
-        read(zipped(*((f"a{n}", b"") for n in range(4))))
+        read(zipped((SUMS, b""), *((f"a{n}", b"") for n in range(3))))
     monkeypatch.setattr(bundle, "MOST_OF_FILE", 100)
-    with pytest.raises(Refused, match="larger than 100 B"):
+    with pytest.raises(BundleError, match="has more than 100 B"):
         read(b"0" * 101)
+
+
+def test_a_directory_with_too_many_entries_is_not_parsed(read, monkeypatch):
+    monkeypatch.setattr(bundle, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(zipfile, "ZipFile", lambda *_: pytest.fail("it was parsed"))
+    with pytest.raises(Refused, match="more than 3 files"):
+        read(b"PK\1\2" * 200)
+
+
+def test_only_sums_and_signature_are_unpacked_before_they_are_accepted(read):
+    """The other member is torn, which nobody has to find out."""
+    torn = zipped((SUMS, b"sums"), ("a", b"1" * 999), (SIGNATURE, b"s")).replace(
+        b"1" * 99, b"2" * 99
+    )
+    seen = []
+
+    def accept(*signed):
+        seen.append(signed)
+        raise BundleError("nobody that we know")
+
+    with pytest.raises(BundleError, match="nobody that we know"):
+        read(torn, accept)
+    assert seen == [(b"sums", b"s")]
+    with pytest.raises(Refused, match="a: was changed or is torn"):
+        read(torn)
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -73,8 +73,8 @@ def test_the_recorded_session_is_archived_and_verified(recorded, capsys):
     assert said["nodes"] == ["vm"]
     assert any("this stack has no" in case["why"] for case in said["cases"])
     assert "site/site-config/bench/references.yaml" in Open(recorded.output).members
-    assert verify(recorded.output) == 1
-    assert "UNSIGNED: nobody vouches for it" in capsys.readouterr().out
+    assert verify(recorded.output) == Exit.NOT_VALID
+    assert "refused: UNSIGNED: nobody vouches for it" in capsys.readouterr().out
     assert verify(recorded.output, "--any-signer") == 0
     assert "the same verdict follows: PASS" in capsys.readouterr().out
 
@@ -106,7 +106,7 @@ def test_a_tool_of_in_toto_reads_the_verdict_and_what_it_rests_on(recorded, caps
     assert sorted(name for names in tests for name in names) == sorted(ran)
     assert all(tests[:2])
     found.edit("in-toto.json", "PASSED", "WARNED")
-    assert verify(found.pack(recorded.output), "--any-signer") == 1
+    assert verify(found.pack(recorded.output), "--any-signer") == Exit.NOT_VALID
     assert "in-toto.json: does not follow from statement.json" in capsys.readouterr().out
     del found.members["in-toto.json"]  # an older one has none
     assert verify(found.pack(recorded.output), "--any-signer") == 0
@@ -219,7 +219,7 @@ def test_what_does_not_follow_is_named_and_refused_when_it_is_checked(
     err = capsys.readouterr().err
     assert "this verdict does not follow" in err
     assert said in err
-    assert verify(recorded.output, "--any-signer") == 1
+    assert verify(recorded.output, "--any-signer") == Exit.NOT_VALID
     assert said in capsys.readouterr().out
 
 
@@ -270,7 +270,7 @@ def test_a_session_of_an_older_suite_is_compared_with_its_site(capsys, tmp_path)
 def test_a_file_that_is_no_bundle(tmp_path, capsys):
     path = tmp_path / "text"
     path.write_text("text")
-    assert verify(path) == 1
+    assert verify(path) == Exit.NOT_VALID
     assert "refused: the file is truncated, or is no bundle" in capsys.readouterr().out
     assert verify(tmp_path / "nothing") == 2
     assert "name the file of a bundle" in capsys.readouterr().err

@@ -1,19 +1,25 @@
 """Judges a session again, from its verbatim outputs and the references of the site.
 
 The parsers read the outputs anew. The formulas in the records give the metrics, and
-:func:`assay.judge.judge` gives the verdicts. What does not follow is a contradiction. A metric that
-cannot be computed again is counted, with the reason: it rests on the record of the case.
+:func:`assay.judge.judge` gives the verdicts. The evidence of each launch is found again by the
+functions of :mod:`assay.prove` that the run used. What does not follow is a contradiction. A metric
+or evidence that cannot be derived again is counted: it rests on the record of the case.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatch
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.judge import (
     GREEN,
     Reference,
@@ -24,10 +30,11 @@ from assay.judge import (
     judge,
     judge_ratios,
 )
-from assay.parse import Parsed, ParseError, formulas
+from assay.parse import Parsed, ParseError, formulas, openmpi, reading, ucx_log
 from assay.parse.registry import PARSERS
-from assay.prove import launch
+from assay.prove import launch, transports
 from assay.quantities import number
+from assay.store import bundle
 from assay.store.cases import Case, Session, grouped
 from assay.store.record import CALIBRATION
 from assay.store.sanitize import finite, line, mapping, sequence
@@ -37,6 +44,15 @@ OUTPUTS = "outputs"
 
 #: Files of a case that no benchmark wrote.
 _OURS = (".json", ".sh", ".yaml", ".lock", ".launch")
+
+#: Standard output and error of a job, and the logs of UCX, as ReFrame and the tests name them.
+_OUT, _ERR, _UCX = "rfm_*job.out", "rfm_*job.err", "ucx.*.log"
+
+#: Evidence in a record whose files a bundle does not have -> what it is.
+_NOT_KEPT = {"node_health": "counters of the nodes", "settings": "settings", "link": "bytes moved"}
+
+#: The time zone in a container may be any [s].
+_ZONES = 15 * 3600.0
 
 
 @dataclass
@@ -68,7 +84,10 @@ class _Unknown(Exception):
 
 
 class Judge:
-    """Judges the cases of a session."""
+    """Judges the cases of a session.
+
+    :ivar evidence: kind of evidence, and whether it was found again -> number of launches.
+    """
 
     def __init__(self, session: Session, references: References) -> None:
         self._references = references
@@ -78,6 +97,7 @@ class Judge:
         self._attempts = grouped(((c.unique_name, c.where), c) for c in session.attempts)
         self._readings: dict[int, _Reading] = {}
         self._asked: list[tuple[str, str, str]] = []
+        self.evidence: Counter[tuple[str, bool]] = Counter()
         self.cases = [self._case(case) for case in session.cases if case.record]
 
     def _case(self, case: Case) -> Again:
@@ -89,7 +109,13 @@ class Judge:
         found.contradictions += [
             reading.differs for reading in map(self._reading, attempts or [case]) if reading.differs
         ]
-        found.contradictions += _ended(case)
+        for attempt in tries[:until]:
+            for kind, against in _evidence(attempt):
+                self.evidence[kind, against is not None] += 1
+                # The record of a launch that failed names why, and has no metrics.
+                if against and (attempt.record.get("metrics") or attempt.verdict in GREEN):
+                    place = attempt.outputs[0].parent.name
+                    found.contradictions += [f"{place}: {line}" for line in against]
         if case.verdict in GREEN and case.problems:
             found.contradictions.append(
                 f"the verdict is {case.verdict.value}, and there is a problem: {case.problems[0]}"
@@ -229,18 +255,67 @@ def _keys(case: Case) -> dict[str, Any]:
     return {"system": case.system, **case.key}
 
 
-def _ended(case: Case) -> Iterator[str]:
-    """A case that is said to be good, although its program was not."""
-    for path in case.outputs:
-        if path.name != launch.FILE or case.verdict not in GREEN:
-            continue
-        try:
-            code = launch.parse(path.read_text(encoding="utf-8", errors="replace")).rc
-        except ValueError as error:
-            yield str(error)
-            return
-        if code:
-            yield f"the verdict is {case.verdict.value}, and {launch.FILE} has exit code {code}"
+def _evidence(attempt: Case) -> Iterator[tuple[str, list[str] | None]]:
+    """Each kind of evidence of a launch, with what the files say against its record.
+
+    It is None where the bundle does not have the files, or the record is too old.
+    """
+    proof, transport = attempt.proof, attempt.transport
+    ended, err, logs = (_text(attempt, name) for name in (launch.FILE, _ERR, _UCX))
+    yield "exit code and time", None if ended is None else _ended(ended, attempt)
+    ranks, world = mapping(proof.get("ranks")), openmpi.parse(err or "")
+    if "pml" in proof:
+        hosts = dict(Counter(host for host, _ in world.selected))
+        seen = {"hosts": hosts, "ranks": {**ranks, "seen": world.ranks_seen}}
+        several = [f"{world.worlds} worlds came up"] if world.worlds > 1 else []
+        against = [*world.aborts, *several, *_other({"pml": sorted(world.pml), **seen}, proof)]
+        known = err is not None and proof.get("mpi", "openmpi") == "openmpi"
+        yield "world", against if known else None
+    if "means" in proof and transport in transports.TRANSPORTS:
+        log = ucx_log.parse(logs or "")
+        log = transports.without_farewells(transport, log, world.farewells if ranks else 0)
+        sizes, processes = proof.get("sizes", ()), ranks.get("asked", 2)
+        again = asdict(transports.prove(transport, log, sizes, processes=processes))
+        against = [*again.pop("problems"), *_other(again, proof)]
+        yield "path", against if logs is not None and "sizes" in proof else None
+    for key, kind in _NOT_KEPT.items():
+        if attempt.record.get(key) or proof.get(key):
+            yield kind, None
+
+
+def _ended(text: str, attempt: Case) -> list[str]:
+    """What the record of a launch by its job script says against the case."""
+    try:
+        ended = launch.parse(text)
+    except ValueError as error:
+        return [str(error)]
+    times = {"benchmark": ended.end - ended.begin, "began": ended.begin}
+    return [
+        *([f"{launch.FILE} has exit code {ended.rc}"] if ended.rc else []),
+        *_other(times, mapping(attempt.record.get("seconds"))),
+        *launch.out_of_time(ended, 0.0, _text(attempt, _OUT) or "", _ZONES),
+    ]
+
+
+def _other(again: Mapping[str, Any], said: Mapping[str, Any]) -> list[str]:
+    """What the files give otherwise than the record says, one line for each key."""
+    return [
+        f"the files give {key} {it}, the record says {said[key]}"
+        for key, it in again.items()
+        if key in said and it != said[key]
+    ]
+
+
+def _text(attempt: Case, pattern: str) -> str | None:
+    """The text of the files with such names; None if there is none, or one is too large."""
+    found = sorted(path for path in attempt.outputs if fnmatch(path.name, pattern))
+    with suppress(ParseError):
+        return "".join(map(_of_file, found)) if found else None
+    return None
+
+
+def _of_file(path: Path) -> str:
+    return reading.of_bytes(files.read_bytes(path, bundle.MOST_OF_MEMBER))
 
 
 def _read(attempt: Case) -> _Reading:
@@ -249,13 +324,10 @@ def _read(attempt: Case) -> _Reading:
     parser = PARSERS.get(line(said.get("family")))
     if parser is None:
         return _Reading()
-    texts = {
-        f"{path.parent.name}/{path.name}": path.read_bytes()
-        .decode("utf-8", errors="replace")
-        .replace("\0", "")
-        for path in attempt.outputs
-        if path.suffix not in _OURS
-    }
+    texts = {}
+    for path in (path for path in attempt.outputs if path.suffix not in _OURS):
+        with suppress(ParseError):
+            texts[f"{path.parent.name}/{path.name}"] = _of_file(path)
     pairs = [(a, b) for b in texts if b.endswith(".out") for a in texts if a != b]
     # A test may have told the parser the last message size.
     ways: list[dict[str, Any]] = [{}]

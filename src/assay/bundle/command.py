@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,13 @@ from assay.bundle.again import OUTPUTS
 from assay.bundle.contents import STATEMENT
 from assay.exits import Exit
 from assay.judge import ReferencesError
-from assay.store import bundle, session
+from assay.store import bundle, promise, session
 from assay.store.bundle import BundleError, Refused
 from assay.store.cases import Session
+from assay.store.sanitize import line
+
+#: How many names one line shows.
+SHOWN = 10
 
 UNSIGNED = "UNSIGNED: nobody vouches for it, and anybody could have written it"
 
@@ -39,8 +43,8 @@ def write(args: argparse.Namespace) -> int:
     try:
         run = session.load(args.session or session.newest(results))
         said, wrong, packed = _packed(run, contents.site_of(run, args.folder), key)
-        for line in wrong:
-            print(f"assay {name}: this verdict does not follow: {line}", file=sys.stderr)
+        for text in wrong:
+            print(f"assay {name}: this verdict does not follow: {text}", file=sys.stderr)
         if wrong and key:
             raise BundleError("nothing was written")
         output = args.output or results / ("certificate.zip" if key else f"{_name(run)}.zip")
@@ -48,8 +52,8 @@ def write(args: argparse.Namespace) -> int:
     except (BundleError, ReferencesError, session.ReportError) as error:
         print(f"assay {name}: {error}", file=sys.stderr)
         return Exit.UNKNOWN
-    for line in said["causes"]:
-        print(f"cause: {line}")
+    for text in said["causes"]:
+        print(f"cause: {text}")
     print(*_of_again(said), sep="\n")
     signed = f"signed with {said['signer']}" if key else "UNSIGNED"
     print(f"{name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
@@ -80,7 +84,7 @@ def _packed(
         root = Path(scratch).resolve()
         bundle.unpack(members, root)
         try:
-            copy, follows, found = contents.opened(root, contents.name_of(run), site_name)
+            copy, follows, found, _ = contents.opened(root, contents.name_of(run), site_name)
         except Refused as refused:
             raise BundleError("; ".join(refused.args)) from None
         except _NO_SESSION as error:
@@ -110,37 +114,44 @@ def _otherwise(here: Session, there: Session) -> Iterator[str]:
 def verify(args: argparse.Namespace) -> int:
     """Check a bundle; returns the exit code."""
     try:
-        said, signer, known = _checked(args.file, args.signers)
+        run, said, signer, evidence = _checked(args)
+        others = [*_unexpected(args, run, said["nodes"])]
     except Refused as found:
-        for line in found.args:
-            print(f"{args.file}: refused: {line}")
-        return Exit.FAIL
+        for text in found.args:
+            print(f"{args.file}: refused: {text}")
+        return Exit.NOT_VALID
     except BundleError as error:
         print(f"assay verify: {error}", file=sys.stderr)
         return Exit.UNKNOWN
     print(f"{args.file}: {signer}")
-    print(*_of_again(said), sep="\n")
+    print(*_of_again(said), *_of_evidence(evidence), *_of_run(run, said["nodes"]), sep="\n")
     print(f"{args.file}: the same verdict follows: {said['verdict']}")
-    if known or args.any_signer:
-        return Exit[said["verdict"]]
-    print(f"{args.file}: not accepted, see above; --signers names who may sign")
-    return Exit.FAIL
+    for text in others:
+        print(f"{args.file}: not what was expected: {text}")
+    return Exit.UNEXPECTED if others else Exit[said["verdict"]]
 
 
-def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, bool]:
-    """The statement of a bundle whose contents were checked, who signed it, and if that is known.
+def _checked(
+    args: argparse.Namespace,
+) -> tuple[Session, Mapping[str, Any], str, Counter[tuple[str, bool]]]:
+    """What is in a bundle that was checked: session, statement, who signed it, and the evidence.
 
-    :raises Refused: it is not as it was written, or its verdict does not follow.
+    :raises Refused: it is not as it was written, nobody known signed it and the arguments do not
+        accept that, or its verdict does not follow.
     :raises BundleError: it cannot be checked.
     """
-    packed = bundle.read(path)
-    said = _statement(packed)
-    signer, known = _signer(packed, said, signers)
+    told: list[tuple[str, str | None]] = []
+    packed = bundle.read(args.file, lambda *signed: told.append(_signer(args, *signed)))
+    signer, key = told[0]
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch).resolve()
         bundle.unpack(packed.members, root)
+        said = _statement(root / STATEMENT)
+        if key != said["signer"]:
+            was = f"is of {key}" if key else "was removed"
+            raise Refused(f"{bundle.SIGNATURE}: {was}; {said['signer'] or 'nobody'} was to sign")
         try:
-            _, follows, found = contents.opened(root, said["file"], said["site"])
+            run, follows, found, evidence = contents.opened(root, said["file"], said["site"])
             if found:
                 raise Refused(*found)
             own = {key: said.get(key) for key in contents.OWN}
@@ -149,15 +160,15 @@ def _checked(path: Path, signers: Path | None) -> tuple[Mapping[str, Any], str, 
             raise Refused(f"its files are not those of a session: {error!r:.200}") from None
     if wrong := [*_differences(said, follows, STATEMENT)]:
         raise Refused(*wrong)
-    told = contents.in_toto(said, packed.members)
-    if packed.members.get(contents.IN_TOTO, told) != told:  # an older bundle has none
+    told_in_toto = contents.in_toto(said, packed.members)
+    if packed.members.get(contents.IN_TOTO, told_in_toto) != told_in_toto:  # an older one has none
         raise Refused(f"{contents.IN_TOTO}: does not follow from {STATEMENT}")
-    return said, signer, known
+    return run, said, signer, evidence
 
 
-def _statement(packed: bundle.Bundle) -> Mapping[str, Any]:
+def _statement(file: Path) -> Mapping[str, Any]:
     try:
-        said = json.loads(packed.members[STATEMENT])
+        said = files.read_json(file)
         if said["schema"] != contents.SCHEMA:
             raise Refused(
                 f"{STATEMENT}: is of schema {said['schema']!r:.20}, this assay knows "
@@ -167,32 +178,53 @@ def _statement(packed: bundle.Bundle) -> Mapping[str, Any]:
             said[key]
         if not isinstance(said["file"], str) or not isinstance(said["site"], str):
             raise TypeError("file or site is no text")
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise Refused(f"{STATEMENT}: is not the statement of a bundle ({error})") from None
     return dict(said)
 
 
-def _signer(
-    packed: bundle.Bundle, said: Mapping[str, Any], signers: Path | None
-) -> tuple[str, bool]:
-    """Who signed, in words, and whether it is one of the signers.
+def _signer(args: argparse.Namespace, sums: bytes, signed: bytes | None) -> tuple[str, str | None]:
+    """Who signed, in words, and the fingerprint of the key; None if nobody did.
 
-    :raises Refused: the signature is wrong, or was removed.
+    :raises Refused: the signature is wrong, or not of a known signer, who was asked for.
     """
-    if packed.signature is None:
-        if said["signer"]:
-            raise Refused(f"{bundle.SIGNATURE}: the signature of {said['signer']} was removed")
-        return UNSIGNED, False
-    key, name = signature.check(packed.signature, packed.sums, signers)
-    if key != said["signer"]:
-        raise Refused(
-            f"{bundle.SIGNATURE}: is of {key}, and {STATEMENT} says that "
-            f"{said['signer'] or 'nobody'} signed"
-        )
+    key, name, said = None, "", UNSIGNED
+    if signed is not None:
+        key, name = signature.check(signed, sums, args.signers)
+        of = f"{args.signers} does not have it" if args.signers else "no --signers were named"
+        said = f"signed with the UNKNOWN KEY {key} ({of}); the signature itself is right"
     if name:
-        return f"signed by {name!r}, known to {signers}, key {key}", True
-    of = f"{signers} does not have it" if signers else "no --signers were named"
-    return f"signed with the UNKNOWN KEY {key} ({of}); the signature itself is right", False
+        said = f"signed by {name!r}, known to {args.signers}, key {key}"
+    elif not args.any_signer:
+        mend = "--signers names who may sign, --any-signer checks the contents only"
+        raise Refused(f"{said}; nothing of it was read: {mend}")
+    return said, key
+
+
+def _of_run(run: Session, nodes: Sequence[str]) -> Iterator[str]:
+    """What was measured, where and when, one line each."""
+    stacks = {
+        f"{c.environ} ({line(c.record.get('stack')) or 'unknown'})" for c in run.cases if c.record
+    }
+    for what, words in (("site", run.systems), ("stack", sorted(stacks)), ("node", nodes)):
+        yield f"{what}: {', '.join(promise.few([*map(line, words)], SHOWN)) or 'unknown'}"
+    yield f"date: {run.start.isoformat() if run.start else 'unknown'}"
+
+
+def _unexpected(args: argparse.Namespace, run: Session, nodes: Sequence[str]) -> Iterator[str]:
+    """In what a valid bundle is not what was asked for, one line each."""
+    if args.site and run.systems != (args.site,):
+        yield f"it is of the site {', '.join(map(line, run.systems))}, not of {args.site}"
+    if args.since and (run.start is None or run.start < args.since):
+        yield f"it is of {run.start}, older than {args.since}"
+    if args.nodes:
+        from reframe.utility import nodelist_expand  # noqa: PLC0415 - the only need of ReFrame
+
+        asked = {*nodelist_expand(args.nodes)}
+        for how, which in (("lacks", asked - {*nodes}), ("also has", {*nodes} - asked)):
+            if which:
+                some = ", ".join(promise.few([*map(line, sorted(which))], SHOWN))
+                yield f"it {how} the nodes {some}"
 
 
 def _differences(said: Any, follows: Any, where: str) -> Iterator[str]:
@@ -214,6 +246,14 @@ def _differences(said: Any, follows: Any, where: str) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     return f"{len(value)} entries" if isinstance(value, list) else f"{value!r:.200}"
+
+
+def _of_evidence(evidence: Counter[tuple[str, bool]]) -> Iterator[str]:
+    """How much of the evidence was found again, and what was not."""
+    for again, how in ((True, "follow from the files"), (False, "rest on the record")):
+        kinds = [f"{kind} ({n})" for (kind, its), n in sorted(evidence.items()) if its == again]
+        if kinds:
+            yield f"evidence: {', '.join(kinds)} {how}"
 
 
 def _of_again(said: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -63,36 +64,42 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
         found[_named(SITE, path, top)] = path
     if (path := site / promise.FILE).is_file():
         found[_named(SITE, path, top)] = path
-    members = {}
+    members, left = {}, bundle.MOST_OF_ALL
     for name, path in found.items():
         try:
-            members[name] = path.read_bytes()
+            most = min(bundle.MOST_OF_MEMBER, left)
+            members[name] = files.read_bytes(path, most, os.O_NOFOLLOW)
         except OSError as error:
-            raise BundleError(f"{path}: {error.strerror}; make it readable") from None
+            why = "is a symbolic link" if path.is_symlink() else error.strerror
+            raise BundleError(f"{path}: {why}; put a readable file there") from None
+        left -= len(members[name])
     return members
 
 
 def name_of(run: Session) -> str:
     """The name that the run report of a session, or its folder, has in a bundle."""
-    return _named(RESULTS, run.file, run.file.resolve().parents[1])
+    file = run.file.resolve()
+    return _named(RESULTS, file, file.parents[1])
 
 
 def _named(kind: str, path: Path, top: Path) -> str:
-    inside = os.path.relpath(os.path.normpath(path.absolute()), top)
-    if inside.startswith(".."):
-        inside = os.path.relpath(path.resolve(), top)
-    if inside.startswith(".."):
+    """The name of a file in a bundle, by the folder that it really is in."""
+    real = path.parent.resolve() / path.name
+    if not real.is_relative_to(top):
         raise BundleError(f"{path}: lies outside of {top}; move it below, and try again")
-    return f"{kind}/{Path(inside).as_posix()}"
+    return f"{kind}/{real.relative_to(top).as_posix()}"
 
 
-def opened(root: Path, file: str, site: str) -> tuple[Session, dict[str, Any], list[str]]:
+def opened(
+    root: Path, file: str, site: str
+) -> tuple[Session, dict[str, Any], list[str], Counter[tuple[str, bool]]]:
     """Loads a session from the files of a bundle, and judges it again.
 
     :param root: the folder that the files were unpacked to; `file` and `site` lie below it.
     :param file: the run report, or the folder of the session.
     :returns: the session; its statement, without the keys of :data:`OWN`; what does not follow, one
-        line each, which begins with the case or the file.
+        line each, which begins with the case or the file; the evidence, see
+        :class:`assay.bundle.again.Judge`.
     :raises Refused: a file is not what it claims to be.
     """
     top = root.resolve()
@@ -119,7 +126,7 @@ def opened(root: Path, file: str, site: str) -> tuple[Session, dict[str, Any], l
     found += _kept(run.plan, root / site / promise.FILE)
     found = [line.replace(f"{root}/", "") for line in found]
     said = {"file": file, "site": site, **_statement(run, judge.cases)}
-    return run, said, found
+    return run, said, found, judge.evidence
 
 
 def in_toto(said: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
@@ -147,7 +154,7 @@ def _counted(run: Session) -> Iterator[str]:
     if (there := run.plan.promise.get("there", 0)) > len(run.plan.cases):
         yield f"{run_folder.PLAN}: says {there} promised cases, and lists {len(run.plan.cases)}"
     if run.file.is_file():
-        raw = json.loads(run.file.read_text(encoding="utf-8"))
+        raw = files.read_json(run.file)
         said = raw["session_info"].get("num_cases")
         listed = len((raw["runs"] or [{"testcases": []}])[0]["testcases"])
         if said != listed:

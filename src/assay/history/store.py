@@ -8,13 +8,13 @@ memory that processes share, and a network file system has none.
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay import files
 from assay.judge import GREEN
 from assay.store import bundle, run_folder, session
 from assay.store.cases import Case, Session
@@ -116,8 +116,8 @@ def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
 
     :raises ReportError, ValueError: it cannot be read, or has nothing for a history.
     """
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-        uuid = str(json.loads(report.read_text(encoding="utf-8"))["session_info"]["uuid"])
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        uuid = str(files.read_json(report)["session_info"]["uuid"])
         if connection.execute("SELECT 1 FROM sessions WHERE uuid = ?", (uuid,)).fetchone():
             return False
     found = session.load(report, sealed=sealed)

@@ -114,6 +114,9 @@ class Parsed:
         return said
 
 
+#: The largest output that is read [B], and its most lines.
+MOST, MOST_LINES = 1 << 24, 1 << 17
+
 #: A MB/s that is 2^20 B/s, in MB/s of 10^6 B/s: the unit of all bandwidths of this library.
 MIB_PER_S = (1 << 20) / 1e6
 
@@ -131,6 +134,16 @@ _WARNING = re.compile(r"(?!.* UCX )\s*[^\s\d#].*\bwarning\b|warning\b", re.IGNOR
 _FRAME, _LONGEST = re.compile(r"-{60,100}"), 60
 # printf and gfortran write these; "****" is a Fortran field that is too narrow for its value.
 _NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)|\*{2,}", re.IGNORECASE)
+
+
+def of_bytes(raw: bytes) -> str:
+    """The text of an output, without the NUL bytes that Open MPI 5 puts between its messages.
+
+    :raises ParseError: it is larger than any output of a benchmark.
+    """
+    if len(raw) > MOST or raw.count(b"\n") > MOST_LINES:
+        raise ParseError(f"has more than {MOST} B or {MOST_LINES} lines, as no output has")
+    return raw.decode("utf-8", errors="replace").replace("\0", "")
 
 
 def split(text: str) -> list[str]:

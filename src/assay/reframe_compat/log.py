@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from assay import files
+
 _STATUS = re.compile(
     r"\[ *(?P<word>SKIP|FAIL|OK) *\] \(\s*\d+/\d+\) .*/(?P<hash>[0-9a-f]+) @(?P<where>\S+)"
     r"(?: \[(?P<why>.*)\])?\s*$"
@@ -36,7 +38,7 @@ class Log:
 def read(path: Path) -> Log | None:
     """Read a log of ReFrame; None if it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = files.read_bytes(path, files.MOST_OF_JSON).decode("utf-8", errors="replace")
     except (OSError, ValueError):
         return None
     skipped: dict[Key, str] = {}

@@ -407,15 +407,16 @@ class TransportMixin(UcxMixin):
         if not self.parallel and self._launched:  # both processes are on the node of the job script
             hosts = (host for host, _ in log.processes)
             problems += launch.elsewhere(hosts, self._hosts, self._launched.host)
+        sizes = self.sizes(parsed) if parsed else []
         proof = transports.prove(
             self.transport,
             transports.without_farewells(self.transport, log, farewells),
-            self.sizes(parsed) if parsed else [],
+            sizes,
             ucx_version=self._ucx_that_ran(log),
             processes=self.num_tasks if self.parallel else 2,  # a server and a client
         )
         said = self._record.setdefault("proof", {})
-        said.update({k: v for k, v in asdict(proof).items() if k != "problems"})
+        said.update({k: v for k, v in asdict(proof).items() if k != "problems"}, sizes=sizes)
         self._record["transport"] = self.transport
         return problems + list(proof.problems)
 

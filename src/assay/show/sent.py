@@ -18,7 +18,7 @@ from assay import files, judge
 from assay.exits import Exit
 from assay.judge import Recorded, References, ReferencesError, Verdict, curves, peaks
 from assay.judge.plausible import MOST_OF_PEAK
-from assay.parse import Parsed, ParseError, registry, ucx_log
+from assay.parse import Parsed, ParseError, reading, registry, ucx_log
 from assay.prove import transports
 from assay.quantities import number
 from assay.store.cases import grouped
@@ -54,11 +54,13 @@ def read(name: str, last_size: int | None = None) -> Parsed:
     :raises ParseError: the file cannot be read, or no parser reads it.
     """
     try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        if name == "-":
+            raw = sys.stdin.buffer.read(reading.MOST + 1)
+        else:
+            raw = files.read_bytes(Path(name), reading.MOST)
     except OSError as error:
         raise ParseError(error.strerror or str(error)) from None
-    # Open MPI 5 puts NUL bytes into an output.
-    text = raw.decode("utf-8", errors="replace").replace("\0", "")
+    text = reading.of_bytes(raw)
     try:
         parsed = registry.parse(text, last_size=last_size)
     except ParseError as error:

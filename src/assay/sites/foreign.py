@@ -68,6 +68,8 @@ def load(paths: Sequence[Path]) -> Any:
     A file may change ``sys.path``. ReFrame would then remove another entry than its own, so what
     the files add comes last.
     """
+    for path in (path for path in paths if path.suffix in (".yaml", ".yml")):
+        files.read_yaml(path, ConfigError, strict=False)  # it is refused if it would not end
     before = list(sys.path)
     try:
         config = load_config("<builtin>", *map(str, paths))

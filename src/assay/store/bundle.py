@@ -10,20 +10,28 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
-SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
+from assay import files
+
+SUMS, SIGNATURE = _FIRST = ("SHA256SUMS", "SHA256SUMS.sig")
 
 #: The folder in a bundle that holds the results of the run.
 RESULTS = "results"
 
 #: The largest member, all members together, and the file [B]; and the number of members.
-MOST_OF_MEMBER, MOST_OF_ALL, MOST_OF_FILE, MOST_MEMBERS = 2**26, 2**29, 2**28, 50_000
+MOST_OF_MEMBER, MOST_OF_ALL, MOST_OF_FILE, MOST_MEMBERS = 2**26, 2**28, 2**26, 50_000
+
+#: What begins the entry of a member in the directory of a zip archive. Compressed bytes may look
+#: like it by chance.
+_ENTRY, _BY_CHANCE = b"PK\1\2", 100
 
 _DIGEST = 64
 
@@ -85,27 +93,33 @@ def pack(members: Mapping[str, bytes], sign: Callable[[bytes], bytes] | None = N
     return packed + sha256(packed).encode()
 
 
-def read(path: Path) -> Bundle:
+def read(path: Path, accept: Callable[[bytes, bytes | None], object] | None = None) -> Bundle:
     """The content of a bundle; every byte of the file was checked against a hash.
 
+    :param accept: looks at the sums and the signature (None if there is none) before any other
+        member is unpacked, and raises an error if these others are not to be read.
     :raises BundleError: the file cannot be read.
     :raises Refused: it is no bundle, or not as it was written.
     """
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MOST_OF_FILE + 1)
+        data = files.read_bytes(path, MOST_OF_FILE, os.O_NOFOLLOW)
     except OSError as error:
-        raise BundleError(f"{path}: {error.strerror}; name the file of a bundle") from None
-    if len(data) > MOST_OF_FILE:
-        raise Refused(f"the file is larger than {MOST_OF_FILE} B, the most of a bundle")
+        why = "is a symbolic link" if path.is_symlink() else error.strerror
+        raise BundleError(f"{path}: {why}; name the file of a bundle") from None
+    if data.count(_ENTRY) > MOST_MEMBERS + _BY_CHANCE:
+        raise Refused(f"it has more than {MOST_MEMBERS} files: no bundle has them")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = dict(_members(archive))
+            unpacked = _members(archive)
+            head = dict(islice(unpacked, len({*_FIRST} & {*archive.namelist()})))
+            sums, signature = map(head.get, _FIRST)
+            if sums is None:
+                raise Refused(f"{SUMS} is missing: nothing says what the bundle holds")
+            if accept:
+                accept(sums, signature)
+            members = dict(unpacked)
     except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
         raise Refused(f"the file is truncated, or is no bundle ({error}); fetch it again") from None
-    sums, signature = members.pop(SUMS, None), members.pop(SIGNATURE, None)
-    if sums is None:
-        raise Refused(f"{SUMS} is missing: nothing says what the bundle holds")
     if wrong := [*_compared(sums, members)]:
         raise Refused(*wrong)
     if both := next((name for name in members if _is_folder(name, members)), None):
@@ -118,7 +132,8 @@ def read(path: Path) -> Bundle:
 
 
 def _members(archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
-    entries = archive.infolist()
+    """The members and their contents: :data:`_FIRST`, then the others."""
+    entries = sorted(archive.infolist(), key=lambda entry: entry.filename not in _FIRST)
     if len(entries) > MOST_MEMBERS or sum(entry.file_size for entry in entries) > MOST_OF_ALL:
         raise Refused(
             f"it claims more than {MOST_MEMBERS} files or {MOST_OF_ALL} B: no bundle has them"

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay import files
+
 #: The lock file of the results. The run that writes to the results holds it by flock. The system
 #: releases it however the run ends. Its first line says which run began last: see :func:`current`.
 LOCK = ".lock"
@@ -34,6 +36,10 @@ SCHEMA: Literal[1] = 1
 
 #: The link to the folder of the last session, in the results.
 LATEST = "latest"
+
+
+#: The most cases, with all their attempts, that one session has.
+MOST_CASES = 50_000
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -59,11 +65,11 @@ NO_PLAN = Plan(SCHEMA, "", "", (), ())
 def read_plan(folder: Path) -> Plan | None:
     """The plan in the folder of a session; None if it cannot be read."""
     try:
-        plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=Plan)
+        plan = msgspec.convert(files.read_json(folder / PLAN), Plan)
         cases = tuple(case for case in plan.cases if not case["fixture"])
-    except (OSError, ValueError, msgspec.DecodeError, LookupError, RecursionError):
+    except (OSError, ValueError, msgspec.ValidationError, LookupError):
         return None
-    return msgspec.structs.replace(plan, cases=cases)
+    return None if len(cases) > MOST_CASES else msgspec.structs.replace(plan, cases=cases)
 
 
 def run_reports(folder: Path) -> list[Path]:
@@ -80,8 +86,8 @@ def run_report(folder: Path) -> Path | None:
     """The run report of the session of a folder; None if there is no readable report."""
     for path in (folder.parent.parent / "reports").glob("run-report-*.json"):
         try:
-            written = json.loads(path.read_text(encoding="utf-8"))["session_info"]["prefix_output"]
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            written = files.read_json(path)["session_info"]["prefix_output"]
+        except (OSError, ValueError, LookupError, TypeError):
             continue
         # The results may have been moved as a whole. The last part of the path is then still valid.
         if isinstance(written, str) and Path(written).name == folder.name:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.deadline import REACHED
 from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log, testcase
@@ -110,24 +111,26 @@ def load(file: Path, sealed: bool = False) -> Session:
             return _salvaged(file)
         file = found
     try:
-        report = json.loads(file.read_text(encoding="utf-8"))
+        report = files.read_json(file)
         info = report["session_info"]
         entries = [dict(entry) for run in report["runs"] for entry in run["testcases"]]
         elapsed = float(info["time_elapsed"])
         if not isinstance(info, dict) or not math.isfinite(elapsed):
             raise TypeError
+        if len(entries) > run_folder.MOST_CASES:
+            raise OverflowError
     except OSError as error:
         raise ReportError(
             f"{file}: {error.strerror}; name a readable run report with --session FILE"
         ) from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
         at = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         mend = "run the acceptance again, or name another run report with --session FILE"
         for folder in sorted((file.resolve().parents[1] / "output").glob("*")):
             mend = f"what its finished cases measured is there: assay report --session {folder}"
         said = f"{file}: not JSON{at}, perhaps cut short (a full disk?)"
         raise ReportError(f"{said}; {mend}") from None
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         raise ReportError(
             f"{file}: not a run report of ReFrame (session_info, runs and testcases are expected); "
             "name another with --session FILE"
@@ -165,11 +168,11 @@ def _salvaged(folder: Path) -> Session:
             if inside in found:
                 continue  # a case that failed has its outputs in both
             try:
-                record = json.loads(path.read_text(encoding="utf-8"))
+                record = files.read_json(path)
                 entry = {key: record[key] for key in ("system", "partition", "environ")}
                 entry |= {key: record[key] for key in ("display_name", "unique_name")}
                 verdict = record.get("verdict")
-            except (OSError, ValueError, RecursionError, LookupError, TypeError):
+            except (OSError, ValueError, LookupError, TypeError):
                 entry, verdict = {"display_name": path.parent.name}, None
             ended_as = "fail" if verdict in RED else "pass"
             # A case that passed may be in the stage, for a case that depends on it.
@@ -301,12 +304,12 @@ class _Reader:
         path = directory / RECORD
         try:
             age = path.stat().st_mtime
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = files.read_json(path)
         except FileNotFoundError:
             return {}, f"the test left no {RECORD}"
         except OSError as error:
             return {}, f"{RECORD} cannot be read: {error.strerror}"
-        except (ValueError, RecursionError):
+        except ValueError:
             return {}, f"{RECORD} is not JSON"
         if not isinstance(record, dict) or record.get("schema") != SCHEMA:
             return {}, f"{RECORD} is not a record of schema {SCHEMA}"

@@ -104,8 +104,11 @@ def _certify(here: Here, code: int) -> int:
 
 
 def _verify(here: Here, code: int) -> int:
-    _, path, signers = here.certificate(code)
-    return verify(path, "--signers", signers)
+    valid = {Exit.NOT_VALID: 0, Exit.UNEXPECTED: 0}.get(Exit(code), code)
+    _, path, signers = here.certificate(valid)
+    more = ("--site", "other") if code == Exit.UNEXPECTED else ()
+    signed = () if code == Exit.NOT_VALID else ("--signers", signers)
+    return verify(path, *signed, *more)
 
 
 def _acceptance(here: Here, code: int) -> int:

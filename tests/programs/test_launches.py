@@ -14,10 +14,67 @@ from assay.store import session
 pytestmark = pytest.mark.slow
 
 
-def test_a_healthy_run_is_launched_once(bench):
-    turns, run, case, _ = judged_hpl(bench, [HPL], "--mode", "smoke")
-    assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 1)
-    assert case.record["attempts"] == 1
+@pytest.mark.parametrize("words", [("--mode", "smoke"), ("-S", "profile=smoke")])
+def test_a_healthy_case_that_is_judged_is_launched_twice(bench, words):
+    turns, run, case, report = judged_hpl(bench, [HPL], *words)
+    assert (run.returncode, case.verdict.value, turns.started) == (0, "PASS", 2), run.output
+    assert case.record["attempts"] == 2
+    first, second = report.attempts
+    assert (first.verdict.value, second.verdict.value) == ("INCONCLUSIVE", "PASS")
+    assert first.why == "INCONCLUSIVE: 1 of at least 2 launches"
+    assert "FAIL" not in run.output
+    assert "1 cases passed their first launch, and are launched again" in run.output
+
+
+def test_a_case_that_nobody_judges_is_launched_once(bench):
+    bench.record_all()
+    run = bench.replayed_hpl(HPL)
+    assert run.says("Hpl").record["attempts"] == 1
+
+
+def test_both_launches_of_one_case_are_apart_in_time(bench):
+    """All cases are launched once before one is launched again, so a disturbance ends between."""
+    bench.ready()
+    bench.expect("*", RATE)
+    run = bench.own(TWO.format(here=str(bench.folder)), "--mode", "full")
+    assert run.returncode == 0, run.output
+    order = (bench.folder / "order").read_text().split()
+    assert sorted(order[:2]) == sorted(order[2:]) == ["One", "Other"]
+
+
+@pytest.mark.parametrize("words", [("--mode", "smoke"), ("-S", "profile=smoke")])
+@pytest.mark.parametrize("first", [0, 1])
+def test_every_second_launch_at_half_speed_is_never_a_pass(bench, words, first):
+    turns, run, case, _ = judged_hpl(
+        bench, [HPL, scaled(0.5)][first:] + [HPL, scaled(0.5)] * 5, *words
+    )
+    assert run.returncode == 1
+    assert case.verdict.value == ("FAIL" if first and words[0] == "-S" else "INCONCLUSIVE")
+    assert turns.started == (9 if words[0] == "--mode" else 2 - first)
+
+
+def test_fewer_launches_than_two_cannot_be_asked_for(bench):
+    turns, _, case, _ = judged_hpl(bench, [HPL], "--mode", "smoke", "-S", "least_launches=1")
+    assert (case.verdict.value, turns.started) == ("PASS", 2)
+
+
+def test_a_failed_test_of_somebody_else_is_not_launched_again_for_ours(bench):
+    """It might pass then, and ReFrame would end with 0. Ours stays undecided."""
+    bench.ready()
+    bench.expect("*", RATE)
+    run = bench.own(FOREIGN, "-S", "profile=smoke")
+    assert run.returncode == 1
+    assert run.output.count("FAIL ]") == 1, run.output
+    assert run.case("Ours").record["verdict"] == "INCONCLUSIVE"
+
+
+def test_a_case_that_fails_alone_is_not_launched_again_for_another_case(bench):
+    bench.ready()
+    bench.expect("*", RATE)
+    run = bench.own(TWO.format(here=str(bench.folder)) + BAD)
+    assert run.returncode == 1
+    assert run.says("Bad", "settled in launch 1").record["attempts"] == 1
+    assert run.case("One").record["verdict"] == "PASS"
 
 
 def test_two_speeds_do_not_pass_with_one_good_launch(bench):
@@ -185,8 +242,54 @@ class Unsteady(Counted):
 
 RATE = {"rate": {"value": 100, "unit": "MB/s", "lower": -0.1, "upper": 0.1}}
 
+TWO = """\
+@rfm.simple_test
+class One(Own):
+    declares = {{"rate": "MB/s"}}
 
-@pytest.mark.parametrize(("anew", "launches"), [(True, 3), (False, 1)])
+    def measure(self, parsed):
+        with Path({here!r}, "order").open("a") as order:
+            print(type(self).__name__, file=order)
+        return {{"rate": 100.0}}
+
+
+@rfm.simple_test
+class Other(One):
+    pass
+"""
+
+BAD = """
+
+@rfm.simple_test
+class Bad(Own):
+    declares = {"rate": "MB/s"}
+
+    def measure(self, parsed):
+        return {"rate": 1.0}
+"""
+
+FOREIGN = """\
+@rfm.simple_test
+class Theirs(rfm.RunOnlyRegressionTest):
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    executable = "false"
+
+    @run_after("run")
+    def no(self):
+        raise ValueError("no")
+
+
+@rfm.simple_test
+class Ours(Own):
+    declares = {"rate": "MB/s"}
+
+    def measure(self, parsed):
+        return {"rate": 100.0}
+"""
+
+
+@pytest.mark.parametrize(("anew", "launches"), [(True, (3, 3)), (False, (2, 1))])
 def test_a_test_that_depends_on_another_is_not_lost_over_the_retries(bench, anew, launches):
     """ReFrame alone leaves the test out of the second retry. Its last run then shows no failure.
 
@@ -198,10 +301,10 @@ def test_a_test_that_depends_on_another_is_not_lost_over_the_retries(bench, anew
     report = session.load(session.newest(bench.results))
     said = {case.test: (case.verdict.value, case.launches) for case in report.cases}
     assert said == {
-        "Base": ("PASS", launches), "Slow": ("FAIL", launches), "Unsteady": ("PASS", 9)
+        "Base": ("PASS", launches[0]), "Slow": ("FAIL", launches[1]), "Unsteady": ("PASS", 9)
     }  # fmt: skip
     assert run.returncode == 1
-    assert len((bench.folder / "Slow").read_text()) == launches
+    assert len((bench.folder / "Slow").read_text()) == launches[1]
     assert "could not resolve dependency" not in run.output
 
 
@@ -225,9 +328,11 @@ def test_a_disturbed_launch_of_what_a_test_compares_does_not_decide(bench, anew,
 
 
 def test_every_rerun_of_a_session_is_judged_by_itself(bench):
+    """A rerun is apart in time from the launches on which the case passed before."""
     turns, run, case, report = judged_hpl(bench, [HPL], "--mode", "smoke", "--reruns=2")
-    assert (run.returncode, turns.started, case.launches) == (0, 3, 1)
-    assert len(report.attempts) == 3
+    assert (run.returncode, turns.started, case.launches) == (0, 4, 1)
+    assert [one.verdict.value for one in report.attempts] == ["INCONCLUSIVE", *["PASS"] * 3]
+    assert case.verdict.value == "PASS"
 
 
 SETTLED = """\

@@ -33,6 +33,6 @@ def test_a_site_adds_handlers_and_a_run_may_fill_the_store_of_reframe(bench, mon
     (metric,) = case.metrics
     assert f"performance={metric.value} {metric.unit}" in log.read_text()
     with sqlite3.connect(store) as stored:
-        assert stored.execute("SELECT count(*) FROM testcases").fetchone() == (1,)
+        assert stored.execute("SELECT count(*) FROM testcases").fetchone() == (2,)
     said = summary.closing_lines(report)[-1]
     assert "RFM_" not in said, "a store changes no measurement"

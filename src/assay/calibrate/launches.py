@@ -83,12 +83,12 @@ def _problem(case: Case, site: str) -> str:
     """Why a launch does not count; empty if it counts."""
     if case.verdict is None:
         return f"was not run: {case.why}"
+    if case.record and case.record.get("purpose") != "calibration":
+        return "was run for acceptance; take a run with -S purpose=calibration"
     if case.verdict in RED:
         return f"failed: {case.why}"
     if case.system != site:
         return f"is of the site {case.system!r}, not of {site!r}"
-    if case.record.get("purpose") != "calibration":
-        return "was run for acceptance; take a run with -S purpose=calibration"
     for name, value in case.record["parameters"].items():
         if not isinstance(value, (str, int, float, bool)):
             return f"parameter {name!r} is {value!r}, which a reference cannot name"

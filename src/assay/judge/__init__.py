@@ -9,6 +9,7 @@ from assay.judge.verdict import (
     LAUNCHES_FOR_95_PERCENT,
     LAUNCHES_IN_BUDGET,
     LAUNCHES_TO_FAIL,
+    LAUNCHES_TO_PASS,
     RED,
     Fault,
     Judgement,
@@ -24,8 +25,8 @@ from assay.judge.verdict import (
 
 __all__ = [
     "CALIBRATED", "GREEN", "LAUNCHES_FOR_95_PERCENT", "LAUNCHES_IN_BUDGET", "LAUNCHES_TO_FAIL",
-    "RED", "Fault", "Hardware", "Judgement", "Known", "Outcome", "Peak", "Ratios", "Recorded",
-    "Reference", "References", "ReferencesError", "Verdict", "decided", "describe", "hardware",
-    "judge", "judge_ratios", "median_interval", "of_peak", "outcome", "peak", "worst",
-    "worst_first",
+    "LAUNCHES_TO_PASS", "RED", "Fault", "Hardware", "Judgement", "Known", "Outcome", "Peak",
+    "Ratios", "Recorded", "Reference", "References", "ReferencesError", "Verdict", "decided",
+    "describe", "hardware", "judge", "judge_ratios", "median_interval", "of_peak", "outcome",
+    "peak", "worst", "worst_first",
 ]  # fmt: skip

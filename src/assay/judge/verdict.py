@@ -16,6 +16,11 @@ from assay.quantities import number
 #: for six, 93.75 % for five (Hoefler & Belli, SC15, section 3.1.3).
 LAUNCHES_FOR_95_PERCENT = 6
 
+#: A case passes on at least this many launches, apart in time: the second begins after all other
+#: cases were launched once. A machine that is slow in every second launch passes with one launch as
+#: often as not, and never with two.
+LAUNCHES_TO_PASS = 2
+
 #: A case has failed if it has at least this many launches and all of them lie outside its bounds.
 #: If half of the launches of a healthy case did, this would happen to one healthy case in eight.
 LAUNCHES_TO_FAIL = 3

@@ -20,8 +20,8 @@ Around = Callable[[Any, Sequence[Any]], AbstractContextManager[Any]]
 
 _around: list[Around] = []
 
-#: The runner of the run that is in progress.
-_running: list[Any] = []
+#: How often the run that is in progress may repeat a failed case, as its call says.
+_running: list[int] = []
 
 
 class NotAccepted(ReframeError):  # type: ignore[misc]
@@ -54,7 +54,7 @@ def records(runner: Any) -> list[dict[str, Any]]:
 
 def retries() -> int:
     """How often the run in progress may repeat a failed case (``--max-retries``); 0 without one."""
-    return int(_running[-1].max_retries or 0) if _running else 0
+    return _running[-1] if _running else 0
 
 
 def again(task: Any) -> bool:
@@ -75,7 +75,8 @@ def around(context: Around) -> None:
 
 def _run_all(self: Any, of_reframe: Any, cases: Sequence[Any], *more: Any) -> Any:
     with contextlib.ExitStack() as stack:
-        _running.append(self)
+        _running.append(int(self._max_retries or 0))
+        self._max_retries = self._max_retries or 1  # for _retry alone
         stack.callback(_running.pop)
         for context in _around:
             stack.enter_context(context(self, cases))
@@ -87,6 +88,30 @@ def _run_all(self: Any, of_reframe: Any, cases: Sequence[Any], *more: Any) -> An
     return done
 
 
+def _retry(self: Any, of_reframe: Any, cases: Sequence[Any]) -> None:
+    """Retries the failed cases, and launches those again that need more launches to pass.
+
+    Without ``--max-retries`` nothing is retried if a test that is not of Assay failed.
+    """
+    stats, failed = self._stats, self._stats.failed
+
+    def again(run: int = -1) -> list[Any]:
+        records = ((task, getattr(task.check, "_record", {})) for task in stats.tasks(run))
+        return [task for task, record in records if record.get("again") and task.succeeded]
+
+    few = len(again())
+    if not retries() and not (few and all(testcase.of_assay(task.check) for task in failed())):
+        return
+    if few:
+        self._printer.info(f"{few} cases passed their first launch, and are launched again\n")
+    stats.failed = lambda run=-1: [*failed(run), *again(run)]
+    try:
+        of_reframe(self, cases)
+    finally:
+        del stats.failed
+
+
 def install() -> None:
-    """Wraps ReFrame's function that runs all cases and their retries."""
+    """Wraps ReFrame's functions that run all cases and their retries."""
     Runner.runall = functools.partialmethod(_run_all, Runner.runall)
+    Runner._retry_failed = functools.partialmethod(_retry, Runner._retry_failed)

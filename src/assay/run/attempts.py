@@ -31,6 +31,7 @@ class Attempts:
     :ivar passed: whether the last launch passed and the next one begins anew; false for a case
         whose launches are never repeated.
     :ivar again: whether a case that compares this case asks for another launch.
+    :ivar earlier: number of launches in the same session that the case passed on before.
     """
 
     launches: int = 0
@@ -42,6 +43,7 @@ class Attempts:
     disturbed: int = 0
     passed: bool = False
     again: bool = False
+    earlier: int = 0
     _judged: int = 0
 
     @property
@@ -103,7 +105,7 @@ def of(key: tuple[str, str, str]) -> Attempts:
     """
     known = _known.get(key)
     if known is None or (known.passed and not known.again):
-        known = _known[key] = Attempts()
+        known = _known[key] = Attempts(earlier=known.earlier + known.counted if known else 0)
     known.passed = known.again = False
     return known
 

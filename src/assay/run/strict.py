@@ -16,7 +16,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import variable
 
 from assay.declared import Figure
-from assay.judge import Peak
+from assay.judge import LAUNCHES_TO_PASS, Peak
 from assay.parse import Parsed
 from assay.run.job_script import JobScript
 from assay.run.sanity import Believed
@@ -74,9 +74,9 @@ class StrictCheck(JobScript, Believed, Judged, rfm.RunOnlyRegressionTest):
     #: The figures that each case is a part of: a list of :class:`assay.declared.Figure`.
     figures = variable(typ.List[Figure], value=[], loggable=False)
 
-    #: Fewest launches of a case that passes. A machine that is slow in every second launch passes
-    #: with one launch as often as not; six show both speeds.
-    least_launches = variable(int, value=1)
+    #: Fewest launches of a case that passes; less than the default changes nothing. If launches are
+    #: slow by chance, like a coin, one case of four passes on two of them, and one of 64 on six.
+    least_launches = variable(int, value=LAUNCHES_TO_PASS)
 
     #: Tests, or values of parameters, that the smoke profile runs on a partition; all if None.
     smoke = variable(typ.List[str], type(None), value=None)

@@ -108,16 +108,27 @@ class Judged(CaseBase):
         if plausible.verdict is not Verdict.PASS:
             verdict = judge.worst([verdict, plausible.verdict])
             self._against_all = [f"{plausible.verdict.value}: {plausible.why}"]
-        elif verdict is Verdict.PASS and self._attempts.counted < self.least_launches:
+        elif verdict is Verdict.PASS and (few := self._too_few()):
             verdict = Verdict.INCONCLUSIVE
-            done, least = self._attempts.counted, self.least_launches
-            self._against_all = [f"{verdict.value}: {done} of at least {least} launches"]
+            self._against_all = [f"{verdict.value}: {few}"]
+            # ReFrame passes this launch, so that tests that depend on the case run, too.
+            self._record[record.AGAIN] = self._attempts.launches <= (runner.retries() or 1)
         self._close_record(verdict, self._against_all)
         if verdict not in RED:
             # A case with `measures_anew` false may still add a verdict of its own.
             self._attempts.passed = self.measures_anew
-        elif not self.measures_anew or judge.decided(verdict, self._attempts.counted):
+        elif not self._record.get(record.AGAIN) and (
+            not self.measures_anew
+            or judge.decided(verdict, self._attempts.counted)
+            or self._attempts.launches > runner.retries()
+        ):
             self._attempts.settle(PerformanceError(self._said_against()))
+
+    def _too_few(self) -> str:
+        """What a case lacks that has passed all its launches so far; empty if they are enough."""
+        done = self._attempts.earlier + self._attempts.counted
+        least = max(self.least_launches, judge.LAUNCHES_TO_PASS)
+        return f"{done} of at least {least} launches" if self.measures_anew and done < least else ""
 
     def _judge_all(
         self,
@@ -269,7 +280,9 @@ class Judged(CaseBase):
     @run_after("performance")
     def _no_pass_without_verdict(self) -> None:
         """Fails a case that has not passed, after ReFrame has stored its values."""
-        if not self.is_dry_run() and self._record.get("verdict") in RED:
+        if self.is_dry_run() or self._record.get(record.AGAIN):
+            return
+        if self._record.get("verdict") in RED:
             raise PerformanceError(self._said_against())
 
     def value(self, metric: str) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from assay import files
 from assay.deadline import REACHED
 from assay.exits import Exit
-from assay.judge import RED, Fault, Outcome, Verdict, worst_first
+from assay.judge import GREEN, LAUNCHES_TO_PASS, RED, Fault, Outcome, Verdict, worst_first
 from assay.judge import outcome as ladder
 from assay.show import remedies
 from assay.store.cases import Case, Session, grouped
@@ -155,7 +155,8 @@ def closing_lines(session: Session) -> list[str]:
     lines += [
         f"{case.verdict.value} after {case.launches} launches: {name}"
         for case, name in named
-        if case.launches > 1 and case.verdict is not None
+        if case.launches > (LAUNCHES_TO_PASS if case.verdict in GREEN else 1)
+        if case.verdict is not None
     ]
     lines += [
         f"not judged, {case.busy}: {name}: {'; '.join(case.not_judged)}"

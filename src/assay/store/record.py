@@ -23,6 +23,9 @@ FILE = "assay.json"
 #: Start of the message about a case that other work on the machine disturbed.
 BUSY = "the machine was busy"
 
+#: Key of the record of a launch that passed, of a case that needs more launches to pass.
+AGAIN = "again"
+
 #: Why the metrics of a calibration have no verdict.
 CALIBRATION = "calibration run"
 

@@ -28,8 +28,8 @@ from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log, testcase
 from assay.store import promise, run_folder
 from assay.store.cases import Case, Session, figures, grouped
+from assay.store.record import AGAIN, SCHEMA, cause, metrics, with_record
 from assay.store.record import FILE as RECORD
-from assay.store.record import SCHEMA, cause, metrics, with_record
 from assay.store.sanitize import date, finite, line, mapping, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
@@ -208,7 +208,8 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
         # An attempt that was not run does not revoke the attempts that were run.
         tries = [case for case in launched if case.verdict is not None] or launched
         last = tries[-1]
-        failed = [n for n, case in enumerate(tries, 1) if case.verdict in RED]
+        red = [case.verdict in RED and not case.record.get(AGAIN) for case in tries]
+        failed = [n for n, bad in enumerate(red, 1) if bad]
         if failed and last.verdict in GREEN and last.launches != len(tries):
             cause = tries[failed[0] - 1].why
             last = replace(

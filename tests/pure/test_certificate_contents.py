@@ -288,7 +288,7 @@ def test_a_ratio_follows_from_the_outputs_of_both_cases(ratio, capsys):
     assert ratio.archive() == 0
     (metrics,) = (c["metrics"] for c in ratio.stated()["cases"] if "Ucx" in c["name"])
     assert metrics["bandwidth_per_memory_copy"]["judged_from"] == "outputs"
-    assert verify(ratio.output, "--any-signer") == Exit.FAIL
+    assert verify(ratio.output, "--any-signer") == Exit.INCONCLUSIVE
 
 
 def rescaled(record: Any) -> None:

@@ -81,13 +81,14 @@ BROKEN, ENDED = Fault("1 case failed"), Fault("INTERRUPTED: 3 of 4", word="INTER
         # A part of a run is never a PASS.
         (["PASS"], [], True, "RECORDED", "PARTIAL"),
         (["RECORDED"], [], True, "RECORDED", "PARTIAL"),
-        # A run that is only busy could not be decided; any other fault decides it.
+        # A case that failed decides a run; one that could not be decided does not.
         (["PASS", "INCONCLUSIVE"], [BUSY], True, "INCONCLUSIVE", "INCONCLUSIVE"),
         (["FAIL", "INCONCLUSIVE"], [BROKEN, BUSY], False, "FAIL", "FAIL"),
         # A run may be red although each of its cases passed.
         (["PASS"], [BROKEN], False, "FAIL", "FAIL"),
         (["PASS"], [ENDED], False, "FAIL", "INTERRUPTED"),
-        (["PASS"], [ENDED, BUSY], False, "FAIL", "FAIL"),
+        (["PASS"], [ENDED, BUSY], False, "FAIL", "INTERRUPTED"),
+        (["PASS"], [ENDED, BROKEN], False, "FAIL", "FAIL"),
     ],
 )
 def test_the_outcome_of_a_run(cases, faults, partial, verdict, word):

@@ -62,7 +62,7 @@ class Fault:
     """Why a run is not accepted, in one line.
 
     :ivar verdict: what it makes of a run without a worse fault.
-    :ivar word: the word for a run without another fault; "" for that of the verdict.
+    :ivar word: the word for a run without another fault as bad; "" for that of the verdict.
     :ivar of_cases: its cases say it themselves.
     """
 
@@ -93,8 +93,8 @@ def outcome(cases: Iterable[Verdict | None], faults: Sequence[Fault], partial: b
     texts = tuple(fault.text for fault in faults)
     if faults:
         verdict = worst(fault.verdict for fault in faults)
-        word = faults[0].word if len(faults) == 1 else ""
-        return Outcome(verdict, word or verdict.value, texts)
+        words = {fault.word or verdict.value for fault in faults if fault.verdict is verdict}
+        return Outcome(verdict, words.pop() if len(words) == 1 else verdict.value, texts)
     verdict = worst(cases)
     if partial:
         verdict = Verdict.RECORDED if verdict is Verdict.PASS else verdict

@@ -23,6 +23,8 @@ COLUMNS = (
     *("cases", "verdict", "false alarms"),
 )
 
+UNDECIDED = "could not be decided"
+
 #: Name of a library -> the extra of a stack that holds its version.
 LIBRARIES = {"Open MPI": "openmpi_version", "UCX": "ucx_version"}
 
@@ -102,14 +104,13 @@ def _faults(session: Session) -> Iterator[Fault]:
     calibrated = sum(CALIBRATION in [m.why for m in case.metrics] for case in session.cases)
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     busy = [case.busy for case in undecided if case.busy]
-    fail, doubt = Verdict.FAIL, Verdict.INCONCLUSIVE
     if calibrated:
         yield Fault(f"{_cases(calibrated)} measured to calibrate, and not judged")
     for number, before, after, verdict in (
         # What is missing is a fault of its own.
-        (counts.failed - counts.missing, "", "failed", fail),
-        (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", "could not be decided", doubt),
-        (len(undecided) - len(busy), "", "could not be decided", fail),
+        (counts.failed - counts.missing, "", "failed", Verdict.FAIL),
+        (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", UNDECIDED, Verdict.INCONCLUSIVE),
+        (len(undecided) - len(busy), "", UNDECIDED, Verdict.INCONCLUSIVE),
     ):
         if number:
             yield Fault(f"{before}{_cases(number)} {after}", verdict, of_cases=True)

@@ -49,14 +49,14 @@ def test_each_message_of_the_fault_matrices_has_a_next_step(message):
         ),
         (
             "node02: mounts /scratch is with sync, without sync on 3 others",
-            "Type `assay nodes` for the line",
+            "Type `.venv/bin/assay nodes` for the line",
         ),
         (
             "node02: line 32: Error writing block 3: write: No space left on device",
             "Look at its space",
         ),
         ("GPU 1: uncorrected memory errors since the driver was loaded: 7", "Read `nvidia-smi -q`"),
-        ("node02 left before the end: its process ended", "Type `assay nodes`"),
+        ("node02 left before the end: its process ended", "Type `.venv/bin/assay nodes`"),
         ("osu_latency: line 14: 1 values for 2 columns: '1024'", "Open the standard output"),
         ("osu_latency: line 1: unknown version 9.9", "Read docs/adding-a-benchmark.md"),
         ("osu_latency ended with exit code 139 (signal 11)", "Open the standard error"),

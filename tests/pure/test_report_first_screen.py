@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
 import shutil
 from functools import cache
 
@@ -17,9 +18,9 @@ from test_report_page import Document
 
 from assay.accused import Against, How, of
 from assay.judge import Verdict
-from assay.show import page, suspects
+from assay.show import page, remedies, summary, suspects
 from assay.store import session
-from assay.store.cases import Accusation
+from assay.store.cases import Accusation, Metric
 
 FAULTS = DATA.parents[1] / "faults"
 
@@ -243,3 +244,94 @@ def test_the_paper_has_a_line_to_sign_and_leaves_out_what_fills_pages():
         assert f'<section id="{section}" class="screen">' in html
     for section in ("causes", "nodes", "partitions", "not-run"):
         assert f'<section id="{section}">' in html
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "PASS Accept this run: all that was judged lies within its bounds."),
+        ({"partial": ("by -n",)}, "PARTIAL Do not accept this run as a whole: it is only a part."),
+        ({"verdict": Verdict.FAIL}, "FAIL Do not accept this run. 1 case failed."),
+        (
+            {"verdict": Verdict.INCONCLUSIVE},
+            "INCONCLUSIVE Do not accept this run yet: measure again what could not be decided. "
+            "1 case could not be decided.",
+        ),
+        ({"verdict": None, "aborted": True}, "INTERRUPTED Do not accept this run: it ended before"),
+    ],
+)
+def test_the_first_sentence_says_whether_to_accept_the_run(results, change, said):
+    results.only("Hpcc@intra-node")
+    run = session.load(results.file)
+    partial = change.pop("partial", ())
+    (case,) = (dataclasses.replace(case, **change) for case in run.cases)
+    html = rendered(dataclasses.replace(run, cases=(case,), partial=partial))
+    verdict = words(re.search(r'<section class="banner.*?</section>', html, re.DOTALL)[0])
+    assert said in verdict
+
+
+def test_the_numbers_are_those_of_most_nodes_with_their_bounds():
+    rows = part(text_of("disk-slow"), "numbers", "judged")
+    assert "latency 134.8 us" in rows
+    assert "89.6 us to 180.5 us; Tournament latency_median , inter-node" in rows
+    assert "memory not measured HPL not measured" in rows
+    case = next(c for c in run("disk-slow").cases if c.test == "Tournament" and c.metrics)
+    good, bad = (Metric("latency_8B", v, "us", v and Verdict.FAIL, upper=3.0) for v in (1.0, 9.0))
+    spoilt = dataclasses.replace(case, metrics=(*case.metrics, bad))
+    assert dict(summary.headlines([case, spoilt]))["latency"] == (spoilt, bad)
+    both = [dataclasses.replace(case, metrics=(one,)) for one in (bad, good)]
+    assert dict(summary.headlines(both))["latency"] == (both[1], good)
+
+
+IPC = [
+    "cuda_ipc carried nothing: UCX did not count messages of 8 B, between GPU-6d-00 and GPU-6d-01",
+    "cuda_ipc carried nothing: UCX did not count messages of 1048576 B, between GPU-6d75-00 and "
+    "GPU-6d75-02",
+    "round 0: cuda_ipc carried nothing: UCX did not count any message",
+    "cuda_ipc carried the messages of some of 3 senders, or their fragments",
+]  # fmt: skip
+
+
+def test_one_broken_path_is_one_cause_with_its_node():
+    case = next(c for c in run("disk-full").cases if c.test == "EachNode")
+    case = dataclasses.replace(
+        case, accused=(), proof={"hosts": {"vm": 2}}, record={}, verdict=Verdict.FAIL
+    )
+    broken = [dataclasses.replace(case, why=why) for why in IPC]
+    (cause,) = suspects.causes(broken)
+    assert (cause.said, cause.alike, cause.at) == (IPC[0], tuple(IPC[1:]), ("vm",))
+    first = part(
+        rendered(dataclasses.replace(run("rate"), cases=tuple(broken))), "suspects", "numbers"
+    )
+    assert first.count("cuda_ipc") == 1
+    assert "on vm: EachNode" in first
+    assert "; 3 more" in first
+    # The same words on another node, or about another path, are another cause.
+    elsewhere = dataclasses.replace(case, why=IPC[0], proof={"hosts": {"n2": 2}})
+    other = dataclasses.replace(case, why=IPC[0].replace("cuda_ipc", "rc_mlx5"))
+    assert len(suspects.causes([*broken, elsewhere, other])) == 3
+
+
+def test_what_to_type_can_be_pasted_as_it_is():
+    html = text_of("rate")
+    pasted = re.findall(r"<pre><code>(.*?)</code></pre>", html, re.DOTALL)
+    drain, again = (shlex.split(page.Markup(text).unescape()) for text in pasted)
+    assert drain[:4] == ["scontrol", "update", "nodename=node02", "state=drain"]
+    assert again == ["make", "acceptance", "SITE=vcluster", "REFRAME_ARGS=-n '^Tournament'"]
+    (cause, *_) = suspects.causes(run("node-drained").cases)
+    assert cause.remedy[1] == "Type `scontrol show node node02` for the reason."
+    hostile = dataclasses.replace(cause, nodes=("n1", "$(reboot)", "a,b"))
+    assert hostile.remedy[1] == "Type `scontrol show node n1` for the reason."
+    for remedy in remedies.known():
+        text = remedies.step(remedy, cause.cases)
+        assert "NAME" not in text
+        assert "{" not in text
+        for command in re.findall("`([^`]+)`", text):
+            assert not command.startswith("assay"), command
+
+
+def test_a_page_without_a_cause_begins_with_its_numbers(results):
+    results.only("Hpcc@intra-node")
+    assert '<div class="cover well">' in rendered(session.load(results.file))
+    assert '<div class="cover">' in text_of("rate")
+    assert ".well #numbers { grid-area: 1 / 1" in (page.HERE / "page.css").read_text()

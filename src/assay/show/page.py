@@ -12,9 +12,9 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from assay import files
-from assay.judge import Verdict, worst_first
+from assay.judge import RED, Verdict, worst_first
 from assay.quantities import quantity, spaced
-from assay.show import plots, remedies, summary, suspects
+from assay.show import nodes, plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
 from assay.store.cases import Case, Metric, Session, grouped
 from assay.store.sanitize import line, mapping, sequence
@@ -76,7 +76,6 @@ def render(
     environment.globals.update(
         sign=SIGNS.__getitem__,
         fared=suspects.FARED,
-        remedy_for=remedies.of,
         links=lambda case: _links(case, beside),
         anchor=lambda case: anchors[id(case)],
     )
@@ -85,6 +84,11 @@ def render(
     metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
     causes = suspects.causes(cases)
     accused = suspects.suspects(causes)
+    again = grouped((case.system, case.test) for case in cases if case.verdict in RED)
+    to_do = (
+        ("To drain the failed nodes:", nodes.drains(nodes.rows(cases))),
+        ("To measure again:", [remedies.again(*which) for which in again.items()]),
+    )
     judged = summary.judged(cases)
     coverage = summary.coverage(cases)
     return environment.get_template("page.html").render(
@@ -92,7 +96,9 @@ def render(
         history=history,
         site=", ".join(session.systems) or "no site",
         counts=counts,
-        outcome=summary.outcome(session),
+        outcome=(outcome := summary.outcome(session)),
+        decision=summary.DECISIONS[outcome.word],
+        headlines=summary.headlines(cases),
         judged_cases=judged,
         few=judged < FEW * len(cases) and not (counts.failed or counts.inconclusive),
         otherwise=sum(coverage.values()) - judged,
@@ -100,6 +106,7 @@ def render(
         facts=_facts(session),
         suspects=accused,
         unnamed=[cause for cause in causes if not (cause.nodes or cause.part)],
+        to_do=to_do,
         most=MOST_SUSPECTS,
         most_causes=MOST_CAUSES,
         shown=SHOWN,

@@ -6,14 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from assay import files
+from assay import files, metrics
 from assay.deadline import REACHED
 from assay.exits import Exit
 from assay.judge import GREEN, LAUNCHES_TO_PASS, RED, Fault, Outcome, Verdict, worst_first
 from assay.judge import outcome as ladder
 from assay.show import remedies
-from assay.store.cases import Case, Session, grouped
+from assay.store.cases import Case, Metric, Session, grouped
 from assay.store.record import BUSY, CALIBRATION
 from assay.store.sanitize import line, mapping
 
@@ -24,6 +25,25 @@ COLUMNS = (
 )
 
 UNDECIDED = "could not be decided"
+
+#: What the one who accepts a run does, by its word.
+DECISIONS = {
+    "PASS": "Accept this run: all that was judged lies within its bounds.",
+    "RECORDED": "Nothing to accept yet: all was measured, and no number has a bound.",
+    "FAIL": "Do not accept this run.",
+    "INCONCLUSIVE": "Do not accept this run yet: measure again what could not be decided.",
+    "INTERRUPTED": "Do not accept this run: it ended before its last case.",
+    "PARTIAL": "Do not accept this run as a whole: it is only a part.",
+}
+
+#: Headline -> the base of its unit, and what kind, test and metric of its numbers are like.
+HEADLINES = {
+    "latency": ("s", "network .*latency"),
+    "bandwidth": ("B/s", "network (?!MemoryCopy).*bandwidth"),
+    "memory": ("B/s", ".*(MemoryCopy|Stream|stream|triad)"),
+    "HPL": ("FLOP/s", "compute .*(?i:hpl)"),
+    "storage": ("B/s", "storage .* write"),
+}
 
 #: Name of a library -> the extra of a stack that holds its version.
 LIBRARIES = {"Open MPI": "openmpi_version", "UCX": "ucx_version"}
@@ -129,6 +149,25 @@ def _faults(session: Session) -> Iterator[Fault]:
 def judged(cases: Iterable[Case]) -> int:
     """How many cases have a metric that was compared with a reference."""
     return sum(any(m.verdict is not Verdict.RECORDED for m in case.metrics) for case in cases)
+
+
+def headlines(cases: Iterable[Case]) -> list[tuple[str, tuple[Case, Metric] | None]]:
+    """The number for each of :data:`HEADLINES`; None if none was measured.
+
+    A judged number comes first, of these the worst verdict, then most nodes, then the best value.
+    """
+    found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
+    for case in cases:
+        for metric in case.metrics:
+            said = f"{case.kind} {case.test} {metric.name}"
+            for name, (base, pattern) in HEADLINES.items():
+                unit = metrics.UNITS.get(metric.unit)
+                if unit and unit.base == base and metric.value and re.match(pattern, said):
+                    value = metric.value * unit.factor * (1 if base == "s" else -1)
+                    rank = (worst_first(metric.verdict), -case.nodes, value)
+                    found[name].append((rank, case, metric))
+    best = {name: min(its, key=lambda one: one[0], default=None) for name, its in found.items()}
+    return [(name, one and one[1:]) for name, one in best.items()]
 
 
 def coverage(cases: Iterable[Case]) -> dict[str, int]:

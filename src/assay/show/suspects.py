@@ -6,11 +6,13 @@ Everything here comes from the records. The diagnosis of each test names the nod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.accused import How
 from assay.judge import RED, Verdict, worst, worst_first
+from assay.show import remedies
 from assay.store.cases import Accusation, Case, grouped
 
 #: A cause that accuses a node comes first, and among these the strongest evidence.
@@ -32,7 +34,10 @@ FARED = dict(zip((ACCUSED, *_OF_VERDICT.values()), "\u2715\u25cb?\u2713\u2022"))
 
 @dataclass(frozen=True)
 class Cause:
-    """One message, what it accuses as in :mod:`assay.accused`, and all cases that say it."""
+    """One message, what it accuses as in :mod:`assay.accused`, and all cases that say it.
+
+    :ivar alike: other messages of the same kind on the same nodes, if it accuses nobody.
+    """
 
     nodes: tuple[str, ...]
     how: str
@@ -40,6 +45,18 @@ class Cause:
     verdict: Verdict
     cases: tuple[Case, ...]
     part: str = ""
+    alike: tuple[str, ...] = ()
+
+    @property
+    def at(self) -> tuple[str, ...]:
+        """The nodes at fault, or those that its cases ran on."""
+        return self.nodes or tuple(dict.fromkeys(n for case in self.cases for n in case.hosts))
+
+    @property
+    def remedy(self) -> tuple[str, str]:
+        """Why it keeps a case from passing, and what to do next; empty if its kind is not known."""
+        kind = remedies.of(self.said)
+        return (kind.why, remedies.step(kind, self.cases, self.at)) if kind else ("", "")
 
     @property
     def evidence(self) -> str:
@@ -100,19 +117,32 @@ class Attendance:
 def causes(cases: Iterable[Case]) -> list[Cause]:
     """Why cases failed or stayed undecided: diagnoses first, each message once.
 
-    A case has one cause for each accusation in its record, and one cause if there is none.
+    A case has one cause for each accusation in its record, and one cause if there is none. Messages
+    of one kind that accuse nobody are one cause if their cases ran on the same nodes.
     """
     found = grouped(
-        ((one.nodes, one.part, one.problem), (one.how, case))
+        ((one.nodes, one.part, one.problem if named else _kind(one.problem, case)), (one, case))
         for case in cases
         if case.verdict in RED
         for one in case.accused or [Accusation((), "", case.why)]
+        for named in [one.nodes or one.part]
     )
     made = []
-    for (nodes, part, message), said in found.items():
-        verdict = worst(case.verdict for _, case in said)
-        made.append(Cause(nodes, said[0][0], message, verdict, tuple(c for _, c in said), part))
+    for (nodes, part, _), said in found.items():
+        verdict, its = worst(case.verdict for _, case in said), tuple(case for _, case in said)
+        first, *alike = dict.fromkeys(one.problem for one, _ in said)
+        made.append(Cause(nodes, said[0][0].how, first, verdict, its, part, tuple(alike)))
     return sorted(made, key=lambda cause: (cause.rank, cause.cases[0].where))
+
+
+def _kind(message: str, case: Case) -> tuple[object, ...]:
+    """What messages share that have one cause: the nodes, the remedy, and what they are about.
+
+    This is the first name with an underscore, such as ``cuda_ipc``; or else all but the numbers.
+    """
+    remedy = remedies.of(message)
+    about = re.search(r"[A-Za-z]+(_[A-Za-z]+)+", message) if remedy else None
+    return case.hosts, remedy, about[0] if about else re.sub(r"\d[\d.]*", "", message)
 
 
 def suspects(found: Sequence[Cause]) -> list[Suspect]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import html
-import json
 import re
 from pathlib import Path
 from typing import Any, Literal

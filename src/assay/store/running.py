@@ -30,8 +30,8 @@ from reframe.core.logging import INFO, WARNING, getlogger
 
 from assay import declared, files
 from assay.judge import RED, Verdict
-from assay.quantities import number
 from assay.node.provenance import without_user
+from assay.quantities import number
 from assay.reframe_compat import runner, testcase
 from assay.store import promise as promises
 from assay.store import run_folder, session

@@ -16,6 +16,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import PerformanceError
 
+from assay import files
 from assay.accused import Against, How
 from assay.compare import advise, bisection
 from assay.compare.tournament import measured, schedule
@@ -147,7 +148,7 @@ class Tournament(PairsOfNodes):
         doubts = getattr(self, "_doubts", [])
         if doubts and not self.is_dry_run():
             self._close_record(Verdict.INCONCLUSIVE, doubts)
-            raise PerformanceError(f"INCONCLUSIVE: {'; '.join(doubts)}")
+            raise PerformanceError(files.clean(f"INCONCLUSIVE: {'; '.join(doubts)}"))
 
 
 @rfm.simple_test

@@ -29,8 +29,27 @@ class _Parser(argparse.ArgumentParser):
         super().exit(Exit.USAGE if status else 0, message)
 
 
+class _Cleaned:
+    """A stream that takes texts of programs and hosts: nothing in them acts on a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(files.clean(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return its exit code."""
+    out, err = (cast("TextIO", _Cleaned(stream)) for stream in (sys.stdout, sys.stderr))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     parser: argparse.ArgumentParser = _Parser("assay", description="What the Assay library knows.")
     parser.add_argument("--version", action="version", version=f"assay {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

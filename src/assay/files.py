@@ -373,11 +373,41 @@ def write(
         raise refusal(f"{path}: cannot be written ({error.strerror}){mend}") from None
 
 
+#: What acts on a terminal and is not seen: the sequences that colour text or set a title, control
+#: characters but tab and line feed, marks that change the direction of a line, half characters.
+_UNSEEN = re.compile(
+    r"\x1b\[[\d;?]*[A-Za-z]|\x1b\][^\x07\x1b\n<>\"]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f"
+    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+#: A cell that a spreadsheet would compute.
+_FORMULA = re.compile(r"[=+\-@].")
+
+
+def clean(text: str) -> str:
+    """A text of a program or a host, without what acts on a terminal."""
+    return text if text.isascii() and text.isprintable() else _UNSEEN.sub("", text)
+
+
 def as_csv(*rows: Iterable[str | float]) -> str:
-    """Rows as CSV (RFC 4180, lines ended by a line feed), each number with all its digits."""
+    """Rows as CSV (RFC 4180, lines ended by a line feed), each number with all its digits.
+
+    An apostrophe stands before a text that a spreadsheet would take for a formula.
+    """
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
+    csv.writer(stream, lineterminator="\n").writerows(map(_cell, row) for row in rows)
     return stream.getvalue()
+
+
+def _cell(value: str | float) -> str | float:
+    if not isinstance(value, str):
+        return value
+    text = clean(value)
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if _FORMULA.match(text.lstrip()) else text
+    return text
 
 
 def slug(*words: str) -> str:

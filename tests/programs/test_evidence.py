@@ -251,3 +251,18 @@ class Unseen(Own):
 def test_alone_what_is_slow_decides_nothing_on_a_busy_machine(bench):
     source = ACCUSES.format(busy="other work took 1.9 of 2 cores", problems=[])
     assert bench.ready().own(source).case("Accuses").record["verdict"] == "INCONCLUSIVE"
+
+
+SPEAKS = r"""
+@rfm.simple_test
+class Speaks(Own):
+    executable = "sh"
+    executable_opts = ["-c", "'" + r'printf "\033]0;title\007\033[2Jlast words" >&2; exit 3' + "'"]
+"""
+
+
+def test_the_reason_of_a_failure_does_not_act_on_a_terminal(bench):
+    run = bench.ready().own(SPEAKS)
+    run.says("Speaks", "ended with exit code 3: last words")
+    assert "\x1b" not in run.output
+    assert "\x07" not in run.output

@@ -11,7 +11,7 @@ import reframe as rfm
 from reframe.core import runtime
 from reframe.core.exceptions import PerformanceError, SanityError
 
-from assay import accused
+from assay import accused, files
 from assay.judge import Verdict
 from assay.prove import busy, groups, plan, steering
 from assay.prove.groups import Between
@@ -36,7 +36,7 @@ class CaseBase(rfm.RegressionTestPlugin):
 
         :param kind: one of :data:`assay.store.promise.KINDS`, by which sites allow skips.
         """
-        self.skip_if(condition, f"{kind}: {why}")
+        self.skip_if(condition, files.clean(f"{kind}: {why}"))
 
     def _undescribed(self, condition: object, what: str) -> None:
         """Skips the case if the site does not say what it needs to know; the reason names it."""
@@ -185,7 +185,7 @@ class CaseBase(rfm.RegressionTestPlugin):
 
     def _refuse(self, problems: Sequence[str], kind: Any = SanityError) -> NoReturn:
         """Fails for good: another attempt would find the same."""
-        failure = kind("; ".join(problems))
+        failure = kind(files.clean("; ".join(problems)))
         self._attempts.settle(failure)
         raise failure
 

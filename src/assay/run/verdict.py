@@ -12,7 +12,7 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before
 from reframe.core.exceptions import ConfigError, PerformanceError
 
-from assay import judge
+from assay import files, judge
 from assay import metrics as known
 from assay.judge import RED, Peak, Ratios, Reference, ReferencesError, Verdict, curves, of_peak
 from assay.parse import Parsed, Quantity, formulas
@@ -243,7 +243,7 @@ class Judged(CaseBase):
             self._close_record(Verdict.RECORDED, [])
             self._attempts.passed = self.measures_anew
             return ""
-        said = "; ".join([f"{BUSY}: {why}" if busy else why, *against])
+        said = files.clean("; ".join([f"{BUSY}: {why}" if busy else why, *against]))
         self._close_record(Verdict.INCONCLUSIVE, [said], against)
         if last:
             self._attempts.settle(PerformanceError(said))
@@ -252,10 +252,10 @@ class Judged(CaseBase):
     def _said_against(self) -> str:
         """Every metric that keeps this case from passing, with the reason; empty if none does."""
         if "busy" in self._record:
-            return "; ".join(self._record["problems"])
+            return files.clean("; ".join(self._record["problems"]))
         metrics = self._record.get("metrics", {}).items()
         bad = [f"{n}: {m['verdict']}: {m['why']}" for n, m in metrics if m["verdict"] in RED]
-        return "; ".join([*bad, *self._against_all])
+        return files.clean("; ".join([*bad, *self._against_all]))
 
     def _judge_one(
         self, name: str, unit: str, values: list[float], peak: Peak | None

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
+from assay import files
 from assay.judge import Verdict
 from assay.show import summary
 from assay.store.cases import Case, Session
@@ -26,7 +27,7 @@ def render(run: Session) -> str:
     for tags in ("testcases", "failures", "errors", "skipped"):
         suite.set(tags.replace("case", ""), str(len([*suite.iter(tags.removesuffix("s"))])))
     Xml.indent(top)
-    return Xml.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
+    return files.clean(Xml.tostring(top, encoding="unicode", xml_declaration=True)) + "\n"
 
 
 def _add(suite: Xml.Element, case: Case) -> None:

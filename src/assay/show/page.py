@@ -91,7 +91,7 @@ def render(
     )
     judged = summary.judged(cases)
     coverage = summary.coverage(cases)
-    return environment.get_template("page.html").render(
+    text = environment.get_template("page.html").render(
         session=session,
         history=history,
         site=", ".join(session.systems) or "no site",
@@ -124,6 +124,7 @@ def render(
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
         script=Markup((HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704
     )
+    return files.clean(text)
 
 
 def themed(svg: str) -> str:

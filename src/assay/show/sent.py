@@ -22,6 +22,7 @@ from assay.parse import Parsed, ParseError, reading, registry, ucx_log
 from assay.prove import transports
 from assay.quantities import number
 from assay.store.cases import grouped
+from assay.store.sanitize import line
 from assay.workloads.osu import SIZES
 
 #: The share of the rate of a link that the best rate reaches: half of its lanes, or another path,
@@ -118,8 +119,9 @@ def table(names: Sequence[str], last_size: int | None) -> Exit:
         whole = "yes" if parsed.complete else "no"
         rows.append((name, parsed.program, version, whole, path, problem))
         ends["sound" if parsed.sound else "with problems" if parsed.complete else "not whole"] += 1
-    widths = [min(max(map(len, column)), 60) for column in zip(*rows)]
-    for row in rows:
+    lines = [tuple(map(line, row)) for row in rows]
+    widths = [min(max(map(len, column)), 60) for column in zip(*lines)]
+    for row in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     print(f"{len(rows) - 1} outputs: {', '.join(f'{n} {end}' for end, n in sorted(ends.items()))}")
     if ends["not whole"] or ends["with problems"]:

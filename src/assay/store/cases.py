@@ -147,7 +147,7 @@ class Case:
         """The nodes that it ran on, as far as its record says."""
         for found in (self.proof.get("hosts"), self.record.get("nodes")):
             if isinstance(found, (Mapping, list)) and found:
-                return tuple(map(str, found))
+                return tuple(map(line, found))
         return ()
 
     @property

@@ -136,7 +136,7 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
             yield
         # ReFrame itself would end with PASSED and exit code 0.
         why = kept.get("faults") or ["no case is selected", *promises.narrowing(kept)]
-        raise runner.NotAccepted("; ".join([*why, *kept.get("lacking", ())]))
+        raise runner.NotAccepted(files.clean("; ".join([*why, *kept.get("lacking", ())])))
     plan = {
         "schema": SCHEMA,
         "started": time.strftime("%Y%m%dT%H%M%S%z"),
@@ -183,13 +183,13 @@ def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
     faults = [*kept.get("faults", ()), *refused]
     faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
     if faults:
-        raise runner.NotAccepted("; ".join(faults))
+        raise runner.NotAccepted(files.clean("; ".join(faults)))
     records = runner.records(tests)
     of_cases = (doubt for record in records for doubt in record.get("doubts", ()))
     doubts = dict.fromkeys((*promises.changes(kept), *of_cases))
     left = session.beside_others(r["busy"] for r in records if r.get("not_judged"))
     if why := [*promises.narrowing(kept), *partial, *promises.few(list(doubts)), *left]:
-        getlogger().log(SAID, f"PARTIAL: {'; '.join(why)}")
+        getlogger().log(SAID, files.clean(f"PARTIAL: {'; '.join(why)}"))
 
 
 def _planned(check: Any, partition: Any, environ: Any) -> dict[str, Any]:

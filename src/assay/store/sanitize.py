@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assay import files
 from assay.reframe_compat.log import COLOUR
 
 
@@ -27,6 +28,15 @@ def line(raw: Any) -> str:
         return ""
     text = " ".join(COLOUR.sub("", str(raw)).split())
     return "".join(c for c in text if c.isprintable())[:500]
+
+
+def tree(raw: Any) -> Any:
+    """A value of JSON with all its texts and keys clean: :func:`assay.files.clean`."""
+    if isinstance(raw, dict):
+        return {files.clean(str(key)): tree(value) for key, value in raw.items()}
+    if isinstance(raw, list):
+        return [tree(value) for value in raw]
+    return files.clean(raw) if isinstance(raw, str) else raw
 
 
 def date(raw: Any) -> datetime.datetime | None:

@@ -30,7 +30,7 @@ from assay.store import promise, run_folder
 from assay.store.cases import Case, Session, figures, grouped
 from assay.store.record import AGAIN, SCHEMA, cause, metrics, with_record
 from assay.store.record import FILE as RECORD
-from assay.store.sanitize import date, finite, line, mapping, sequence
+from assay.store.sanitize import date, finite, line, mapping, sequence, tree
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
 NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
@@ -305,7 +305,7 @@ class _Reader:
         path = directory / RECORD
         try:
             age = path.stat().st_mtime
-            record = files.read_json(path)
+            record = tree(files.read_json(path))
         except FileNotFoundError:
             return {}, f"the test left no {RECORD}"
         except OSError as error:

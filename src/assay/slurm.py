@@ -25,6 +25,9 @@ OUT = {
     *("NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"),
 }
 
+#: ReFrame's names of schedulers that are Slurm.
+SCHEDULERS = ("slurm", "squeue")
+
 #: Characters that Slurm appends to a state: ``DOWN*`` does not respond, ``IDLE~`` is asleep.
 FLAGS = "*~#!%$@^+-"
 
@@ -128,6 +131,11 @@ class Answers:
         """``srun`` if it supports PMIx, else ``mpirun``."""
         pmix = r"^\s*(?:pmix|pmix_v\d+)\s*$"
         return "srun" if re.search(pmix, self.mpi, re.MULTILINE) else "mpirun"
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of one node, and not a list of them, or ``ALL``."""
+    return bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text)) and text.upper() != "ALL"
 
 
 def _fields(line: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,10 @@ import shell
 import yaml
 from shell import ROOT
 
+from assay.judge import Verdict
+from assay.show import nodes
 from assay.sites import detect
+from assay.store import session
 
 DATA = ROOT / "tests" / "data"
 PORTS = ROOT / ".cache" / "osu-py"
@@ -392,6 +395,18 @@ class Bench:
             assert (outcome.result, outcome.record["verdict"]) == ("fail", verdict), fault
             problems = outcome.record["problems"]
             assert any(expected["reason"] in problem for problem in problems), (fault, problems)
+        self.nobody_is_deceived()
+
+    def nobody_is_deceived(self) -> None:
+        """Of a run with a fault no node is PASS, also if it was busy, and no command drains one."""
+        found = session.load(session.newest(self.results))
+        red = [case for case in found.cases if case.verdict is Verdict.FAIL]
+        busy = [replace(case, verdict=Verdict.INCONCLUSIVE, busy="other work") for case in red]
+        for cases in (found.cases, (*found.cases, *busy), busy):
+            run = replace(found, cases=tuple(cases))
+            rows = nodes.rows(run)
+            assert {row.verdict for row in rows} <= {nodes.FAIL, nodes.UNDECIDED}
+            assert not nodes.drains(run, rows)[0]
 
     def check(self, name: str, source: str) -> Path:
         """Writes a ReFrame test file of its own; returns the folder, to be passed to `run`."""

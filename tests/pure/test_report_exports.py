@@ -127,8 +127,8 @@ def test_the_metrics_are_read_by_prometheus_in_both_formats(file: Path, reads: A
             assert values.get(key) == metric.value
             assert samples("metric_lower_bound").get(key) == metric.lower
             assert samples("metric_upper_bound").get(key) == metric.upper
-    codes = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, nodes.NOT_JUDGED: 2}
-    for row in nodes.rows(run.cases):
+    codes = {"PASS": 0, "FAIL": 1, "UNDECIDED": 3, "NOT MEASURED": 4}
+    for row in nodes.rows(run):
         assert (
             samples("node_verdict")["/".join(run.systems), row.name, row.kind]
             == (codes[row.verdict])

@@ -66,7 +66,8 @@ def tournament(cluster, model, results):
     done, cases = cluster.suite("^Tournament", results=results, site=site, PATH=model.path())
     result = {name: said for name, said in cases.items() if said[0] != "skip"}
     file = session.newest(results)
-    return done, result, nodes.rows(session.load(file).cases)
+    run = session.load(file)
+    return done, result, nodes.rows(run), run
 
 
 def test_slurm_shows_the_two_switches(cluster):
@@ -78,9 +79,11 @@ def test_slurm_shows_the_two_switches(cluster):
 
 def test_a_healthy_network_passes_and_no_node_is_drained(cluster, model):
     results = cluster.state / "home/healthy"
-    done, result, rows = tournament(cluster, model, results)
+    done, result, rows, _ = tournament(cluster, model, results)
     assert [said for said, _ in result.values()] == ["pass"], done.stdout
-    assert {row.name: row.verdict for row in rows} == {f"node0{k}": "PASS" for k in range(1, 9)}
+    assert {row.name: row.parts["network"].verdict for row in rows} == {
+        f"node0{k}": "PASS" for k in range(1, 9)
+    }
     said = subprocess.run(
         [sys.executable, "-m", "assay", "nodes"],
         env={**os.environ, "ASSAY_RESULTS": str(results), "PYTHONPATH": str(ROOT / "src")},
@@ -88,7 +91,7 @@ def test_a_healthy_network_passes_and_no_node_is_drained(cluster, model):
         text=True,
         check=False,
     )
-    assert said.returncode == 0, said.stdout
+    assert said.returncode == 4, said.stdout  # only the network was measured
     assert "scontrol" not in said.stdout
 
 
@@ -96,13 +99,14 @@ def test_a_healthy_network_passes_and_no_node_is_drained(cluster, model):
 def test_a_fault_is_named_and_nothing_else(cluster, model, words):
     cluster("fault", *words)
     try:
-        done, result, rows = tournament(cluster, model, cluster.state / f"home/{'-'.join(words)}")
+        where = cluster.state / f"home/{'-'.join(words)}"
+        done, result, rows, run = tournament(cluster, model, where)
     finally:
         cluster("clear")
     assert [said for said, _ in result.values()] == ["fail"], done.stdout
     bad = [row for row in rows if row.verdict == "FAIL"]
     assert [row.name for row in bad] == [FAULTS[words]], [row.reasons for row in bad]
-    drained = [line.split()[2] for line in nodes.drains(rows)]
+    drained = [line.split()[2] for line in nodes.drains(run, rows)[0]]
     assert drained == (["nodename=node03"] if words[0] == "rate" else [])
 
 

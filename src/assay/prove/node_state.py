@@ -57,7 +57,7 @@ def _out(nodes: Iterable[Any]) -> dict[str, str]:
 
 
 def _nodes(scheduler: Any) -> Any:
-    if scheduler.registered_name not in ("slurm", "squeue"):
+    if scheduler.registered_name not in slurm.SCHEDULERS:
         return None
     return scheduler.allnodes()
 

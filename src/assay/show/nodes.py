@@ -1,7 +1,8 @@
 """``assay nodes``: a verdict for each node, device and cable of a run, and what to do about it.
 
-Everything comes from the records of the run. Nothing is executed: the commands that would drain a
-node, and those that measure again, are printed.
+A node is PASS only if the run would have shown a fault of each kind of part that it has. Everything
+comes from the records of the run. Nothing is executed: the commands that would drain a node, and
+those that measure again, are printed.
 """
 
 from __future__ import annotations
@@ -11,122 +12,224 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from assay import slurm
 from assay.accused import How
 from assay.exits import Exit
-from assay.judge import RED, Verdict, worst_first
-from assay.show.suspects import IN_FAILED, Suspect, attendance, causes, suspects
-from assay.store import session
+from assay.judge import Verdict
+from assay.prove.launch import short_name
+from assay.show.suspects import Suspect, causes, suspects
+from assay.store import promise, session
 from assay.store.cases import Case, Session
+from assay.store.sanitize import finite, line, mapping, sequence
 
 #: What a row is about: a node; a trunk, or two nodes and the cable between them; a switch.
 NODE, CABLE, DEVICE = "node", "cable", "device"
 
-#: A node on which nothing was decided: no case that names it passed or failed by it.
-NOT_JUDGED = "not judged"
+#: The verdicts on a row and on a part of a node, the worst first, with their exit codes.
+FAIL, UNDECIDED, NOT_MEASURED, PASS = "FAIL", "UNDECIDED", "NOT MEASURED", "PASS"
+CODES = {FAIL: 1, UNDECIDED: Exit.INCONCLUSIVE, NOT_MEASURED: Exit.PARTIAL, PASS: Exit.PASS}
+
+#: Kind of part -> the word of a partition whose nodes have it (``-``: all), tests that would show
+#: its faults, and patterns of metrics: one of each must be judged. A network has the time of
+#: small messages and the rate of large ones, a GPU has its memory or arithmetic, and its link.
+PARTS = {
+    "processor": "- EachCore|Hpcc|Hpl|HplStudy dgemm_(star|worst)|hpl|performance",
+    "memory": "- BabelStream|EachCore|Hpcc|Hpcg|Stream copy(_worst)?|stream_copy_star|rating",
+    "network": "inter-node IbPerftest|Imb|MpiGraph|Nccl.*|NetPipe|Osu.*|Tournament|UcxGpu.* "
+    r"latency_(8B|median) .*(latency|bandwidth)_(\d+MiB|worst)|bandwidth_median",
+    "GPU": "gpu BabelStreamGpu|EachGpu|GpuHplStudy|Nvbandwidth copy_worst|performance "
+    "(host_to_device|device_to_host)_worst",
+    "disk": "storage BtIo|EachNode|Fio|Ior|Iozone write(_worst|_rate)?|io_rate read(_worst|_rate)?",
+}
 
 #: Longest reason that is given to Slurm; it keeps the whole text, but sinfo shows little of it.
 REASON = 120
 
 
 @dataclass(frozen=True)
+class Part:
+    """The verdict on a part of a node, and the tests that it comes from."""
+
+    verdict: str
+    tests: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.verdict, *self.tests[:1], *(["..."] if self.tests[1:] else [])])
+
+
+@dataclass(frozen=True)
 class Row:
     """The verdict on one node, device or cable.
 
-    :ivar verdict: FAIL if a decided case accuses it, INCONCLUSIVE if only an undecided case does,
-        PASS if it took part in a case that passed, or that found nothing but other nodes or parts
-        at fault; else :data:`NOT_JUDGED`.
-    :ivar reasons: the evidence against it, the strongest first, one line each.
-    :ivar tests: the tests that accuse it; without an accusation, those that it passed.
+    :ivar verdict: FAIL if the evidence of a decided case points at it. UNDECIDED if anything else
+        accuses it, or if a case on it is undecided, or failed and did not find that only others are
+        at fault. A node without these is PASS if all its parts are, else NOT MEASURED.
+    :ivar reasons: why it is not PASS, the strongest first, one line each.
+    :ivar tests: the tests that accuse it, or leave it undecided.
+    :ivar parts: kind -> the verdict on it, for a node.
     """
 
     kind: str
     name: str
     nodes: tuple[str, ...]
-    verdict: str
-    reasons: tuple[str, ...]
-    tests: tuple[str, ...]
+    verdict: str = PASS
+    reasons: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
     drained: bool = False
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
 
-def rows(cases: Sequence[Case]) -> list[Row]:
+def rows(run: Session) -> list[Row]:
     """All nodes that the cases name, and the accused devices and cables: the accused first."""
-    accused = suspects(causes(cases))
-    found = [_accused(one) for one in accused]
+    cases = [case for case in run.cases if case.verdict]
+    found = [_accused(one) for one in suspects(causes(cases))]
     named = {row.name for row in found}
-    there = attendance(cases, accused).rows
-    hosts = {node: None for case in cases if case.verdict for node in case.hosts}
-    for node in sorted({*hosts, *there} - named):
-        passed = sorted({case.test for case in cases if node in case.hosts and _well(node, case)})
-        doubt = [test for test, (how, _) in there.get(node, {}).items() if how == IN_FAILED]
-        word = Verdict.PASS.value if passed else NOT_JUDGED
-        why = () if not doubt else (f"took part in failed cases of {', '.join(doubt)}",)
-        found.append(Row(NODE, node, (node,), word, why, tuple(passed)))
-    return found
+    there = {node for row in found for node in row.nodes} | {
+        n for case in cases for n in case.hosts
+    }
+    found += [Row(NODE, node, (node,)) for node in sorted(there - named)]
+    kinds = _kinds(run, len(there))
+    return [_node(row, cases, kinds) if row.kind == NODE else row for row in found]
 
 
-def _well(node: str, case: Case) -> bool:
-    """Whether a case passed, or found only others than this node at fault."""
-    if case.verdict is not Verdict.FAIL:
-        return case.verdict is Verdict.PASS
-    said = {one.problem for one in case.accused}
-    named = any(node in one.nodes for one in case.accused)
-    bad = any(metric.verdict is Verdict.FAIL for metric in case.metrics)
-    return bool(said) and said >= set(case.problems) and not named and not bad
+def _kinds(run: Session, nodes: int) -> list[str]:
+    """The kinds of parts that the nodes have: all but those that the site says it has not."""
+    places = mapping(run.plan.promise.get("words")).values()
+    words = {"-", *(word for place in places for word in sequence(place))}
+    words |= {"inter-node"} if nodes > 1 else set()
+    return [kind for kind, said in PARTS.items() if said.split()[0] in words or not places]
 
 
 def _accused(one: Suspect) -> Row:
     cable = one.part.startswith(("trunk", "uplinks", "all paths")) or len(one.nodes) > 1
     kind = CABLE if cable else DEVICE if one.part else NODE
     tests = dict.fromkeys(case.test for cause in one.causes for case in cause.cases)
-    verdict = Verdict.FAIL if one.sure else Verdict.INCONCLUSIVE
     reasons = tuple(dict.fromkeys(cause.evidence for cause in one.causes))
     name, out = one.part or " - ".join(one.nodes), How.OUT.value in [c.how for c in one.causes]
-    return Row(kind, name, one.nodes, verdict.value, reasons, tuple(tests), out)
+    verdict = FAIL if one.sure else UNDECIDED
+    return Row(kind, name, one.nodes, verdict, reasons, tuple(tests), out)
 
 
-def drains(found: Iterable[Row]) -> list[str]:
-    """A command of Slurm for each node that failed and is still in service."""
-    lines = []
-    for row in found:
-        if row.kind == NODE and row.verdict == Verdict.FAIL.value and not row.drained:
-            text = re.sub(r"[^\x20-\x7e]+", " ", f"assay: {row.reasons[0]}")
-            why = text if len(text) <= REASON else f"{text[: REASON - 4]} ..."
-            words = ("update", f"nodename={row.name}", "state=drain", f"reason={why}")
-            lines.append(shlex.join(["scontrol", *words]))
-    return lines
+def _node(row: Row, cases: Sequence[Case], kinds: Iterable[str]) -> Row:
+    """The row of a node with the verdicts on its parts. A case on unknown nodes is on each."""
+    its = [case for case in cases if row.name in case.hosts or not case.hosts]
+    doubts = [case for case in its if _doubtful(row.name, case)]
+    failed = [case for case in cases if row.verdict == FAIL and case.test in row.tests]
+    parts = {kind: _part(kind, its, doubts, failed) for kind in kinds}
+    tests = tuple(dict.fromkeys([*row.tests, *(case.test for case in doubts)]))
+    lacks = [kind for kind, part in parts.items() if part.verdict == NOT_MEASURED]
+    said = {"took part in failed or undecided cases of": tests[len(row.tests) :]}
+    said["nothing that was judged would show a fault of"] = tuple(lacks)
+    why = [f"{what} {', '.join(names)}" for what, names in said.items() if names]
+    words = [row.verdict, *(UNDECIDED for _ in doubts), *(part.verdict for part in parts.values())]
+    worst = min(words, key=[*CODES].index)
+    return replace(row, verdict=worst, reasons=(*row.reasons, *why), tests=tests, parts=parts)
+
+
+def _doubtful(node: str, case: Case) -> bool:
+    """Whether a case is undecided, or failed and did not find that only others are at fault."""
+    if case.verdict is not Verdict.FAIL:
+        return case.verdict is Verdict.INCONCLUSIVE or bool(case.busy)
+    said = {one.problem for one in case.accused}
+    named = any(node in one.nodes for one in case.accused)
+    bad = any(metric.verdict is Verdict.FAIL for metric in case.metrics)
+    return named or bad or not said or not said >= set(case.problems)
+
+
+def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterable[Case]) -> Part:
+    _, tests, *patterns = PARTS[kind].split()
+
+    def of(cases: Iterable[Case]) -> list[Case]:
+        alike = [case for case in cases if re.fullmatch(tests, case.test)]
+        if kind == "network":  # within a node, bytes cross none
+            return [case for case in alike if case.nodes != 1]
+        return [case for case in alike if case.parameters.get("sync") != "cached"]  # no disk
+
+    for verdict, found in ((FAIL, of(failed)), (UNDECIDED, of(doubts))):
+        if found:
+            return Part(verdict, tuple(dict.fromkeys(case.test for case in found)))
+    passed = [case for case in of(its) if case.verdict is Verdict.PASS]
+    judged = [(c.test, m.name) for c in passed for m in c.metrics if m.verdict is Verdict.PASS]
+    proofs = [{test: 1 for test, name in judged if re.fullmatch(p, name)} for p in patterns]
+    return Part(PASS, tuple(dict(ChainMap(*proofs)))) if all(proofs) else Part(NOT_MEASURED)
+
+
+def drains(run: Session, found: Iterable[Row]) -> tuple[list[str], list[str]]:
+    """A command of Slurm for each node that failed and is in service, and why there is none.
+
+    Only a node that Slurm gave to a job of the run is named, and at most the share of the nodes
+    that the site allows; if it is more, the check or the fabric is at fault.
+    """
+    every = [row for row in found if row.kind == NODE]
+    bad = [row for row in every if row.verdict == FAIL and not row.drained]
+    share = finite(run.plan.promise.get("drain_at_most")) or promise.DRAIN_AT_MOST
+    if len(bad) > max(1, int(share * len(every))):
+        said = f"{len(bad)} of {len(every)} nodes failed, and drain_at_most of {promise.FILE} is "
+        return [], [f"{said}{share:g}: the check or the fabric is at fault, not the nodes"]
+    given = {
+        name
+        for case in run.cases
+        if case.record.get("scheduler") in slurm.SCHEDULERS
+        for name in map(str, sequence(case.record.get("nodes")))
+        if slurm.is_name(name)
+    }
+    if bad and not given:
+        return [], ["no record says that Slurm gave a node to a job of this run"]
+    lines, refused = [], []
+    for row in bad:
+        alike = {n for n in given if short_name(n) == short_name(row.name)}
+        names = {row.name} & given or alike
+        if len(names) != 1:
+            refused.append(
+                f"{row.name!r} is no name of a node that Slurm gave to a job of this run"
+            )
+            continue
+        text = re.sub(r"[^\x20-\x7e]+", " ", f"assay: {row.reasons[0]}")
+        why = text if len(text) <= REASON else f"{text[: REASON - 4]} ..."
+        words = ("update", f"nodename={names.pop()}", "state=drain", f"reason={why}")
+        lines.append(shlex.join(["scontrol", *words]))
+    return lines, refused
 
 
 def repeats(run: Session, found: Iterable[Row]) -> list[str]:
-    """The commands that run the tests again that accuse, one for each site."""
-    tests = {test for row in found if row.verdict in RED for test in row.tests}
+    """The commands that measure again, one for each site: all tests, if a node was not measured."""
+    left = [row for row in found if row.verdict != PASS]
     # A record may hold anything. Only what can be the name of a test goes into a command.
-    pattern = "|".join(f"^{test}" for test in sorted(tests) if test.isidentifier())
-    which = f"REFRAME_ARGS=\"-n '{pattern}'\""
-    return [f"make acceptance SITE={shlex.quote(s)} {which}" for s in run.systems if pattern]
+    tests = sorted({test for row in left for test in row.tests if test.isidentifier()})
+    which = f" REFRAME_ARGS=\"-n '{'|'.join(f'^{test}' for test in tests)}'\""
+    if any(row.verdict == NOT_MEASURED for row in left):
+        which = ""
+    elif not tests:
+        return []
+    return [f"make acceptance SITE={shlex.quote(s)}{which}" for s in run.systems]
 
 
 def table(found: Sequence[Row]) -> list[str]:
     """The rows as lines of text, columns side by side."""
-    head = ("verdict", "what", "name", "why")
-    lines = [head] + [
-        (row.verdict, row.kind, row.name, row.reasons[0] if row.reasons else ", ".join(row.tests))
-        for row in found
-    ]
-    wide = [max(len(line[column]) for line in lines) for column in range(3)]
-    return ["  ".join([*(f"{c:{w}}" for c, w in zip(line, wide)), line[3]]) for line in lines]
+    lines = [("verdict", "what", "name", *PARTS, "why")]
+    for row in found:
+        parts = [str(row.parts.get(kind, "-")) for kind in PARTS]
+        lines.append(
+            (row.verdict, row.kind, line(row.name), *parts, line("".join(row.reasons[:1])))
+        )
+    wide = [max(map(len, column)) for column in zip(*lines)]
+    return ["  ".join(f"{cell:{w}}" for cell, w in zip(of, wide)).rstrip() for of in lines]
 
 
 def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
     """The rows and the commands as values of JSON."""
+    commands, refused = drains(run, found)
     return {
         "session": str(run.file),
         "rows": [asdict(row) for row in found],
-        "failures": [row.name for row in found if row.verdict == Verdict.FAIL.value],
-        "drain": drains(found),
+        "failures": [row.name for row in found if row.verdict == FAIL],
+        "drain": commands,
+        "not_drained": refused,
         "again": repeats(run, found),
     }
 
@@ -138,15 +241,15 @@ def command(args: argparse.Namespace) -> int:
     except session.ReportError as error:
         print(f"assay nodes: {error}", file=sys.stderr)
         return Exit.UNKNOWN
-    found = rows(run.cases)
+    found = rows(run)
     if args.json:
         print(json.dumps(as_json(run, found), indent=1))
     else:
         _show(run, found)
-    if any(case.verdict is Verdict.FAIL for case in run.cases):
-        return Exit.FAIL
-    verdicts = {row.verdict for row in found} & {"FAIL", "INCONCLUSIVE", "PASS"}
-    return Exit[min(verdicts, key=worst_first, default="UNKNOWN")]
+    verdicts = {case.verdict for case in run.cases}
+    words = {FAIL} if Verdict.FAIL in verdicts else {row.verdict for row in found}
+    words |= {UNDECIDED} if Verdict.INCONCLUSIVE in verdicts else set()
+    return CODES[min(words or {NOT_MEASURED}, key=[*CODES].index)]
 
 
 def _show(run: Session, found: Sequence[Row]) -> None:
@@ -156,9 +259,11 @@ def _show(run: Session, found: Sequence[Row]) -> None:
     failed = [case for case in run.cases if case.verdict is Verdict.FAIL and not case.accused]
     if failed:
         print(f"{len(failed)} failed cases accuse nobody; type: assay report")
+    commands, refused = drains(run, found)
     for said, lines in (
-        ("To drain the failed nodes (not executed):", drains(found)),
-        ("To confirm, run these tests again:", repeats(run, found)),
+        ("To drain the failed nodes (not executed):", commands),
+        ("Not drained:", refused),
+        ("To measure again:", repeats(run, found)),
     ):
         if lines:
             print("\n".join(["", said, *lines]))

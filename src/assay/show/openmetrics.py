@@ -24,14 +24,14 @@ def render(run: Session) -> str:
     cases = [({"outcome": key}, number) for key, number in counts if key != "verdict"]
     code = Exit[summary.outcome(run).word]
     values = [(_labels(c, metric=m.name, unit=m.unit), m) for c in run.cases for m in c.metrics]
-    rows = [({"node": row.name, "kind": row.kind}, row.verdict) for row in nodes.rows(run.cases)]
+    rows = [({"node": r.name, "kind": r.kind}, nodes.CODES[r.verdict]) for r in nodes.rows(run)]
     ended = [(_labels(case), _code(case.verdict.value)) for case in run.cases if case.verdict]
     gauges: dict[str, Iterable[tuple[Mapping[str, str], float | None]]] = {
         "run_verdict 0 PASS, 1 FAIL, 3 undecided, 4 PARTIAL.": [({}, code)],
         "session_start_seconds When the session began, in Unix time.": [({}, start)],
         "cases Number of cases by outcome.": cases,
         f"case_verdict {CODES}.": ended,
-        f"node_verdict Of each node, device and cable: {CODES}.": [(k, _code(v)) for k, v in rows],
+        "node_verdict 0 PASS, 1 FAIL, 3 undecided, 4 not measured.": rows,
         "metric What was measured, in its unit.": [(k, m.value) for k, m in values],
         "metric_lower_bound Its lower bound, in its unit.": [(k, m.lower) for k, m in values],
         "metric_upper_bound Its upper bound, in its unit.": [(k, m.upper) for k, m in values],
@@ -49,8 +49,8 @@ def render(run: Session) -> str:
 
 
 def _code(word: str) -> Exit:
-    """The verdict on a case or a node has the number of an exit code."""
-    return Exit.UNKNOWN if word in (Verdict.RECORDED.value, nodes.NOT_JUDGED) else Exit[word]
+    """The verdict on a case has the number of an exit code."""
+    return Exit.UNKNOWN if word == Verdict.RECORDED.value else Exit[word]
 
 
 def _labels(case: Case, **more: str) -> dict[str, str]:

@@ -97,8 +97,10 @@ class Suspect:
 
     @property
     def sure(self) -> bool:
-        """Whether a decided case accuses it; if not, the machine was busy, or more is needed."""
-        return any(cause.verdict is Verdict.FAIL for cause in self.causes)
+        """Whether decided cases show it, and by more than one slow number of a sweep."""
+        sure = [cause for cause in self.causes if cause.verdict is Verdict.FAIL]
+        swept = (all("second_look" in case.record for case in cause.cases) for cause in sure)
+        return [(c.how, s) for c, s in zip(sure, swept)] not in ([], [(How.SLOW.value, True)])
 
 
 @dataclass(frozen=True)

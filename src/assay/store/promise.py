@@ -36,6 +36,9 @@ ALWAYS = ("no-case", "lacks", "skipped due to skipped dependencies")
 #: The kind that no site can allow.
 NEVER = "undescribed"
 
+#: The share of the nodes of a run that it may drain, if the site does not state another.
+DRAIN_AT_MOST = 0.1
+
 #: How many lines name single tests, and how many cases one line names; the rest is counted.
 NAMED, NAMES = 12, 3
 
@@ -153,17 +156,19 @@ KINDS = get_args(Kind)
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
-    """A promise has partitions, at least one; it may have stacks, may_skip and nothing_judged.
+    """A promise has partitions; it may have stacks, may_skip, nothing_judged and drain_at_most.
 
     :ivar may_skip: kind of skip -> the cases that may be skipped for it, each by words: the name of
         a test, the value of a parameter, a partition or a stack; ``*`` stands for all cases.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
+    :ivar drain_at_most: the share of the nodes that ``assay nodes`` may name for a drain.
     """
 
     partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
     stacks: dict[str, frozenset[str]] = {}
     may_skip: dict[Kind, list[Words]] = {}
     nothing_judged: Literal["red", "allowed"] = "red"
+    drain_at_most: Annotated[float, msgspec.Meta(gt=0, le=1)] = DRAIN_AT_MOST
 
     @property
     def site(self) -> Site:
@@ -288,6 +293,7 @@ def state(
         "file": str(path),
         "narrowed": list(call.selected),
         "changed": list(call.changed),
+        "words": {name: sorted(words) for name, words in site.partitions.items()},
     }
     home = files.repository(path.parent)
     if not (path.exists() or home in path.parents):  # beside a configuration that a site has
@@ -315,6 +321,7 @@ def state(
         "promised": promised,
         "there": there,
         "nothing_judged": promise.nothing_judged,
+        "drain_at_most": promise.drain_at_most,
         "may_skip": promise.may_skip,
     }
 

@@ -47,6 +47,7 @@ def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> d
         "system": case.pop("system"),
         "partition": case.pop("partition"),
         "environ": case.pop("environ"),
+        "scheduler": test.current_partition.scheduler.registered_name,
         "kind": test.kind,
         "profile": case.pop("profile"),
         "purpose": test.purpose,

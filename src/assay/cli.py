@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
+ALONE = (
+    "Without a command: what changed since the last accepted run in $ASSAY_RESULTS, when each node "
+    "was last proven and by what, what is overdue, and the commands that drain and measure."
+)
+
+
 class _Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         super().exit(Exit.USAGE if status else 0, message)
@@ -50,16 +56,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    parser: argparse.ArgumentParser = _Parser("assay", description="What the Assay library knows.")
+    parser: argparse.ArgumentParser = _Parser("assay", description=ALONE)
     parser.add_argument("--version", action="version", version=f"assay {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for about in (_of_outputs, _of_sites, _of_runs, _of_bundles, _of_references, _of_history):
         about(commands)
     given = sys.argv[1:] if argv is None else argv
     asked = next((word for word in given if not word.startswith("-")), "report")
     if asked not in commands.choices:
         parser.error(f"no command {asked!r}; {files.nearest(asked, commands.choices)}")
-    args = parser.parse_args(given)
+    args = parser.parse_args(given, argparse.Namespace(run="assay.history.morning:show"))
     try:
         with contextlib.redirect_stdout(cast(TextIO, _Reader(sys.stdout))) as shown:
             code = cast(int, pkgutil.resolve_name(args.run)(args))

@@ -16,10 +16,10 @@ def run(args: argparse.Namespace) -> int:
     """Do one action and return the exit code."""
     try:
         if args.action == "add":
-            print(_added(args.history, args.sources))
+            print(added(args.history, args.sources))
         else:
             if (args.history / "reports").is_dir():
-                _added(args.history, [args.history])
+                added(args.history, [args.history])
             (_show if args.action == "show" else _changes)(args)
     except (store.StoreError, OSError) as error:
         print(f"assay history: {error}", file=sys.stderr)
@@ -27,7 +27,8 @@ def run(args: argparse.Namespace) -> int:
     return Exit.PASS
 
 
-def _added(history: Path, sources: Sequence[Path]) -> str:
+def added(history: Path, sources: Sequence[Path]) -> str:
+    """Add what is new to a history, name what was left out, and say how much was added."""
     with store.opened(history, create=True) as connection:
         new, left_out = store.add(connection, sources)
         (count,) = connection.execute("SELECT count(*) FROM sessions").fetchone()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from assay import files
 from assay.judge import GREEN
+from assay.show import nodes, summary
 from assay.store import bundle, run_folder, session
 from assay.store.cases import Case, Session
 
@@ -23,7 +24,7 @@ from assay.store.cases import Case, Session
 FILE = "history.db"
 
 #: Another number for each other schema.
-VERSION = 2
+VERSION = 3
 
 #: What makes the tables, and a view for readers, unless another process was faster.
 SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
@@ -137,8 +138,11 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
     with connection:  # commits all, or rolls back
         connection.execute("BEGIN IMMEDIATE")
         row = connection.execute(
-            "INSERT OR IGNORE INTO sessions(uuid, start, run) VALUES (?, ?, ?)",
-            (found.uuid, found.start.timestamp(), found.extras.get("pipeline") or found.uuid[:8]),
+            "INSERT OR IGNORE INTO sessions(uuid, start, run, word) VALUES (?, ?, ?, ?)",
+            (
+                *(found.uuid, found.start.timestamp()),
+                *(found.extras.get("pipeline") or found.uuid[:8], summary.outcome(found).word),
+            ),
         )
         if not row.rowcount:
             return False
@@ -158,6 +162,14 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
                     "system = ? AND partition = ? AND environ = ? AND name = ? AND unit = ?",
                     (node, row.lastrowid, number, value, case.verdict.value, *key),
                 )
+        for system in found.systems:
+            for of in nodes.rows([case for case in found.cases if case.system == system]):
+                if of.kind == nodes.NODE:
+                    said = (of.verdict, " ".join(of.tests), "; ".join(of.reasons[:1]), of.drained)
+                    connection.execute(
+                        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        (system, of.name, row.lastrowid, *said),
+                    )
     return True
 
 

@@ -86,7 +86,7 @@ def render(
     accused = suspects.suspects(causes)
     again = grouped((case.system, case.test) for case in cases if case.verdict in RED)
     to_do = (
-        ("To drain the failed nodes:", nodes.drains(nodes.rows(cases))),
+        ("To drain the failed nodes:", nodes.drains(session, nodes.rows(session))[0]),
         ("To measure again:", [remedies.again(*which) for which in again.items()]),
     )
     judged = summary.judged(cases)

@@ -42,6 +42,9 @@ DRAIN_AT_MOST = 0.1
 #: How many lines name single tests, and how many cases one line names; the rest is counted.
 NAMED, NAMES = 12, 3
 
+#: How long a node may go without a case that passed, if its site does not say so.
+DAYS = 30
+
 #: Start of the line about skips that are not allowed.
 REFUSED = "skip not allowed"
 
@@ -156,12 +159,13 @@ KINDS = get_args(Kind)
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
-    """A promise has partitions; it may have stacks, may_skip, nothing_judged and drain_at_most.
+    """A promise has partitions, at least one; the other keys may be left out.
 
     :ivar may_skip: kind of skip -> the cases that may be skipped for it, each by words: the name of
         a test, the value of a parameter, a partition or a stack; ``*`` stands for all cases.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
     :ivar drain_at_most: the share of the nodes that ``assay nodes`` may name for a drain.
+    :ivar proven_within_days: how long a node may go without a case that passed.
     """
 
     partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
@@ -169,6 +173,7 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
     may_skip: dict[Kind, list[Words]] = {}
     nothing_judged: Literal["red", "allowed"] = "red"
     drain_at_most: Annotated[float, msgspec.Meta(gt=0, le=1)] = DRAIN_AT_MOST
+    proven_within_days: Annotated[int, msgspec.Meta(ge=1)] = DAYS
 
     @property
     def site(self) -> Site:
@@ -322,6 +327,7 @@ def state(
         "there": there,
         "nothing_judged": promise.nothing_judged,
         "drain_at_most": promise.drain_at_most,
+        "proven_within_days": promise.proven_within_days,
         "may_skip": promise.may_skip,
     }
 

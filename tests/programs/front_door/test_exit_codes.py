@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import re
 import shutil
@@ -122,6 +123,23 @@ def _acceptance(here: Here, code: int) -> int:
     return done.returncode
 
 
+def _alone(here: Here, code: int) -> int:
+    report = here.ended(code)
+    here.patch.setenv(
+        "ASSAY_RESULTS", str(here.data / "results" if code != Exit.UNKNOWN else report)
+    )
+    if code in (Exit.PASS, Exit.PARTIAL):
+        days = 10**4 if code == Exit.PASS else 1
+        found = session.load(here.report)
+        plan = msgspec.structs.replace(found.plan, promise={"proven_within_days": days})
+        hosts = {"proof": {"hosts": {"n1": 1}}, "verdict": Verdict.PASS}
+        cases = tuple(dataclasses.replace(case, **hosts) for case in found.cases if case.verdict)
+        old = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+        made = dataclasses.replace(found, plan=plan, cases=cases, start=old, partial=())
+        here.patch.setattr(session, "load", lambda *_, **__: made)
+    return assay()
+
+
 def _nodes(here: Here, code: int) -> int:
     if code in (Exit.FAIL, Exit.UNKNOWN, Exit.PARTIAL):  # its HPL shows no fault of the memory
         return assay("nodes", "--session", here.ended(Exit.PASS if code == Exit.PARTIAL else code))
@@ -214,6 +232,7 @@ ENDS: dict[str, Callable[[Here, int], int]] = {
     "ci/acceptance.sh": _acceptance,
     "assay certify": _certify,
     "assay verify": _verify,
+    "assay": _alone,
     "assay nodes": _nodes,
     "assay parse": _parse,
     "assay judge": _judge,
@@ -240,7 +259,7 @@ def test_the_table_has_every_command(capsys: pytest.CaptureFixture[str]) -> None
     assert assay("--help") == 0
     listed = re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.M)
     # `tests` only prints the name of a folder.
-    assert {*listed} == {name.split()[1] for name in ENDS if name.startswith("assay")} | {"tests"}
+    assert {*listed} == {name.split()[1] for name in ENDS if name.startswith("assay ")} | {"tests"}
 
 
 @pytest.mark.parametrize(("command", "code"), CELLS)

@@ -35,22 +35,37 @@ class _Parser(argparse.ArgumentParser):
         super().exit(Exit.USAGE if status else 0, message)
 
 
-class _Cleaned:
-    """A stream that takes texts of programs and hosts: nothing in them acts on a terminal."""
+class _Shown:
+    """A stream for the reader of a command.
+
+    Nothing in a text of a program or a host acts on a terminal. A reader, such as `head`, may close
+    the stream, and the exit code stays.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def write(self, text: str) -> int:
-        return self._stream.write(files.clean(text))
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._unless_closed(self._stream.write, files.clean(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._unless_closed(self._stream.flush)
+
+    def _unless_closed(self, act: Callable[..., Any], *words: str) -> None:
+        try:
+            act(*words)
+        except BrokenPipeError:
+            # Python would else complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command and return its exit code."""
-    out, err = (cast("TextIO", _Cleaned(stream)) for stream in (sys.stdout, sys.stderr))
+    out, err = (cast(TextIO, _Shown(stream)) for stream in (sys.stdout, sys.stderr))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         return _main(argv)
 
@@ -67,38 +82,13 @@ def _main(argv: Sequence[str] | None) -> int:
         parser.error(f"no command {asked!r}; {files.nearest(asked, commands.choices)}")
     args = parser.parse_args(given, argparse.Namespace(run="assay.history.morning:show"))
     try:
-        with contextlib.redirect_stdout(cast(TextIO, _Reader(sys.stdout))) as shown:
-            code = cast(int, pkgutil.resolve_name(args.run)(args))
-            shown.flush()
-            return code
+        code = cast(int, pkgutil.resolve_name(args.run)(args))
+        sys.stdout.flush()
+        return code
     except Exception:
         # Python would end with 1, and an error of ours is no FAIL.
         traceback.print_exc()
     return Exit.UNKNOWN
-
-
-class _Reader:
-    """Standard output. A reader, such as `head`, may close it, and the exit code stays."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        self._unless_closed(self._stream.write, text)
-        return len(text)
-
-    def flush(self) -> None:
-        self._unless_closed(self._stream.flush)
-
-    def _unless_closed(self, act: Callable[..., Any], *words: str) -> None:
-        try:
-            act(*words)
-        except BrokenPipeError:
-            # Python would else complain at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 def _add(

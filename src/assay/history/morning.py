@@ -49,13 +49,15 @@ def _site(connection: sqlite3.Connection, run: Session, system: str) -> Exit:
     ):  # fmt: skip
         its = set(tests.split())
         proven.setdefault(node, ("never", set()))
-        if verdict == "PASS":
+        if verdict == nodes.PASS:
             proven[node] = start, its
             # Only the tests that accuse a node clear it.
             if node in accused and its.issuperset(accused[node].tests):
                 del accused[node]
-        elif verdict == "FAIL" or (verdict == "INCONCLUSIVE" and node not in accused):
-            accused[node] = nodes.Row("node", node, (node,), verdict, (why,), tuple(its), drained)
+        elif verdict == nodes.FAIL or (verdict == nodes.UNDECIDED and node not in accused):
+            accused[node] = nodes.Row(
+                nodes.NODE, node, (node,), verdict, (why,), tuple(its), bool(drained)
+            )
     late = [node for node, (at, _) in proven.items() if at == "never" or at < f"{oldest:%F %H:%M}"]
     print(
         f"{system}: {summary.closing_lines(run)[-1]}", *_changes(connection, run, system), sep="\n"
@@ -75,13 +77,16 @@ def _site(connection: sqlite3.Connection, run: Session, system: str) -> Exit:
     measure = [remedies.again(system, asked & alone or alone, on)] if names and alone else []
     if accusing - alone or (names and not alone):  # these take several nodes at once
         measure.append(remedies.again(system, accusing - alone))
+    rows = [accused.get(node) or nodes.Row(nodes.NODE, node, (node,)) for node in proven]
+    commands, refused = nodes.drains(run, rows)
     for what, lines in (
-        ("To drain the failed nodes (not executed):", nodes.drains(accused.values())),
+        ("To drain the failed nodes (not executed):", commands),
+        ("Not drained:", refused),
         ("To measure what is accused or overdue:", measure),
     ):
         print(*(["", what, *lines] if lines else []), sep="\n", end="\n" * bool(lines))
-    verdicts = {row.verdict for row in accused.values()}
-    return Exit[min(verdicts)] if verdicts else Exit.PARTIAL if late else Exit.PASS
+    codes = {nodes.CODES[row.verdict] for row in accused.values()}
+    return Exit(min(codes)) if codes else Exit.PARTIAL if late else Exit.PASS
 
 
 def _changes(connection: sqlite3.Connection, run: Session, system: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ memory that processes share, and a network file system has none.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -163,9 +164,11 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
                     (node, row.lastrowid, number, value, case.verdict.value, *key),
                 )
         for system in found.systems:
-            for of in nodes.rows([case for case in found.cases if case.system == system]):
+            its = tuple(case for case in found.cases if case.system == system)
+            for of in nodes.rows(dataclasses.replace(found, cases=its)):
                 if of.kind == nodes.NODE:
-                    said = (of.verdict, " ".join(of.tests), "; ".join(of.reasons[:1]), of.drained)
+                    by = of.tests or dict.fromkeys(t for p in of.parts.values() for t in p.tests)
+                    said = (of.verdict, " ".join(by), "; ".join(of.reasons[:1]), of.drained)
                     connection.execute(
                         "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?)",
                         (system, of.name, row.lastrowid, *said),

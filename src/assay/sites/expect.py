@@ -114,7 +114,14 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
     said = {**raw, "partitions": partitions, "stacks": stacks}
     if fault := files.misshapen(said, promise.File):
         raise PromiseError(f"{site_file.with_name(promise.FILE)}: {fault}")
-    order = ("nothing_judged", "drain_at_most", "proven_within_days", "partitions", "stacks", "may_skip")
+    order = (
+        "nothing_judged",
+        "drain_at_most",
+        "proven_within_days",
+        "partitions",
+        "stacks",
+        "may_skip",
+    )
     shown = {key: said[key] for key in order if said.get(key)}
     text = yaml.safe_dump(shown, default_flow_style=None, sort_keys=False, width=96)
     beside = site_file.name != "reframe.py"

@@ -64,7 +64,7 @@ class Hanging:
         # A background job of a shell ignores SIGINT. The child would inherit this from the tests.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(
-            [str(REFRAME), *self.arguments, *self.more, "-r"],
+            [str(REFRAME), *self.arguments, *self.more, "-r", "-v"],
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.DEVNULL,

@@ -21,7 +21,7 @@ def case(
     known: dict[str, Any] = {
         "verdict": Verdict.PASS,
         "metrics": (Metric("bandwidth", value, "GB/s", Verdict.PASS),),
-        "record": {"nodes": [node]},
+        "record": {"nodes": [node], "scheduler": "slurm"},
     }
     return Case(name, name, f"{name}_{node}", "made", "net", "mpi", **{**known, **other})
 

@@ -122,7 +122,6 @@ def test_standard_input(capsys, monkeypatch):
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["parse"],
         ["guess"],
         ["parse", "--last-size", "0", str(SOUND)],

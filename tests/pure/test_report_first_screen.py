@@ -14,6 +14,7 @@ from functools import cache
 
 import pytest
 from report_results import DATA
+from test_report_nodes import of_slurm
 from test_report_page import Document
 
 from assay.accused import Against, How, of
@@ -41,7 +42,7 @@ EVIDENCE = {
 
 @cache
 def run(name):
-    return session.load(FAULTS / name / "reports" / "run-report-0.json")
+    return of_slurm(session.load(FAULTS / name / "reports" / "run-report-0.json"))
 
 
 def rendered(of_run):

@@ -129,6 +129,7 @@ def _alone(here: Here, code: int) -> int:
         "ASSAY_RESULTS", str(here.data / "results" if code != Exit.UNKNOWN else report)
     )
     if code in (Exit.PASS, Exit.PARTIAL):
+        here.patch.setattr(nodes, "PARTS", {"processor": "- Hpl performance"})
         days = 10**4 if code == Exit.PASS else 1
         found = session.load(here.report)
         plan = msgspec.structs.replace(found.plan, promise={"proven_within_days": days})

@@ -136,14 +136,12 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
     :raises sqlite3.Error: the history is damaged or cannot be written.
     """
     assert found.start is not None
+    name = found.extras.get("pipeline") or found.uuid[:8]
     with connection:  # commits all, or rolls back
         connection.execute("BEGIN IMMEDIATE")
         row = connection.execute(
             "INSERT OR IGNORE INTO sessions(uuid, start, run, word) VALUES (?, ?, ?, ?)",
-            (
-                *(found.uuid, found.start.timestamp()),
-                *(found.extras.get("pipeline") or found.uuid[:8], summary.outcome(found).word),
-            ),
+            (found.uuid, found.start.timestamp(), name, summary.outcome(found).word),
         )
         if not row.rowcount:
             return False

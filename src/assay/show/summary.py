@@ -26,16 +26,6 @@ COLUMNS = (
 
 UNDECIDED = "could not be decided"
 
-#: What the one who accepts a run does, by its word.
-DECISIONS = {
-    "PASS": "Accept this run: all that was judged lies within its bounds.",
-    "RECORDED": "Nothing to accept yet: all was measured, and no number has a bound.",
-    "FAIL": "Do not accept this run.",
-    "INCONCLUSIVE": "Do not accept this run yet: measure again what could not be decided.",
-    "INTERRUPTED": "Do not accept this run: it ended before its last case.",
-    "PARTIAL": "Do not accept this run as a whole: it is only a part.",
-}
-
 #: Headline -> the base of its unit, and what kind, test and metric of its numbers are like.
 HEADLINES = {
     "latency": ("s", "network .*latency"),

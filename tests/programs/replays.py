@@ -21,6 +21,7 @@ echo $((n + 1)) >"$here/started"
 [ -d "$here/$n" ] || n=last
 of_now "$here/$n/stderr" >&2
 of_now "$here/$n/stdout"
+for file in "$here/$n"/files/*; do [ -e "$file" ] && of_now "$file" >"${file##*/}"; done
 exit $(cat "$here/$n/rc")
 """
 
@@ -35,13 +36,22 @@ def scaled(factor: float) -> Recorded:
 
 
 class Turns:
-    """A stack whose xhpl replays `runs` one after the other, and then repeats the last one."""
+    """A stack whose program replays `runs` one after the other, and then repeats the last one."""
 
-    def __init__(self, bench: Bench, runs: Sequence[Recorded], before: str = "") -> None:
-        self._folder = bench.folder / "turns"
+    def __init__(
+        self,
+        bench: Bench,
+        runs: Sequence[Recorded],
+        before: str = "",
+        program: str = "xhpl",
+        stack: tuple[str, str] = ("turns", "hpl"),
+        **extras: Any,
+    ) -> None:
+        self._folder = bench.folder / "turns" / program
         self.replay(runs)
         script = f"#!/bin/sh\n{before}\nhere={self._folder}{OF_NOW}{IN_TURN}"
-        bench.stack("turns", ["hpl"], bench.program("turns", "xhpl", script))
+        name, word = stack
+        bench.stack(name, [word], bench.program(name, program, script), **extras)
 
     def replay(self, runs: Sequence[Recorded]) -> None:
         """Replays these runs from now on, beginning with the first."""
@@ -53,6 +63,9 @@ class Turns:
             (turn / "stdout").write_text(run.stdout)
             (turn / "stderr").write_text(run.stderr)
             (turn / "rc").write_text(str(run.rc))
+            (turn / "files").mkdir()
+            for file, text in run.files.items():
+                (turn / "files" / file).write_text(text)
         (self._folder / "started").write_text("0")
 
     @property

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -145,14 +146,49 @@ def test_a_second_calibration_of_a_worse_machine_needs_a_reason(site):
     assert site.accepted([scaled(0.9)])[:2] == (0, "PASS")
 
 
+def noisy(run, turn):
+    """The recorded run of a curve with `turn` times 0.2 % more time."""
+    more = 1 + 0.002 * turn
+    said = re.sub(
+        r"^(\d+ +)([\d.]+)$", lambda m: f"{m[1]}{float(m[2]) * more:.2f}", run.stdout, flags=re.M
+    )
+    return run.but(stdout=said)
+
+
+@pytest.mark.parametrize(
+    ("factors", "says"),
+    [
+        (
+            [1, 0.6, 1.01, 0.61, 0.6, 0.99, 0.59],
+            "performance: its launches have two speeds: 4 near",
+        ),
+        ([0.92**k for k in range(7)], "performance: its launches drift: from 31.24 at the beginn"),
+        ([1, 0.4, 1.5, 0.7, 2, 0.5, 1.2], "performance: its launches spread from 13.58 to "),
+        ([1] * 7, "its 7 launches are identical to the last digit"),
+    ],
+)
+def test_launches_that_are_not_of_one_machine_in_one_state_are_refused(site, factors, says):
+    code, said = site.calibrate(runs=[scaled(factor) for factor in factors])
+    assert code == 1
+    assert says in said
+    assert "nothing is written" in said
+    assert not site.file.exists()
+
+
 @pytest.mark.long
 def test_a_curve_gets_an_envelope_that_finds_a_slow_size(site):
     """A size that no metric uses takes twice its time, which is plausible without a calibration."""
     bench, run, case = site.bench, Recorded.load("osu-latency-posix"), "Osu.*=posix.*=latency$"
     run = run.but(stdout=run.stdout.partition("2097152")[0])  # the smoke profile ends at 1 MiB
 
-    folder = bench.replay("osu", "osu_latency", run)
-    bench.stack("osu", ["osu"], folder, osu_version="5.7", ucx_version="1.13.1")
+    words = {"osu_version": "5.7", "ucx_version": "1.13.1"}
+    turns = Turns(
+        bench,
+        [noisy(run, k) for k in range(6)],
+        program="osu_latency",
+        stack=("osu", "osu"),
+        **words,
+    )
     bench.partitions[0]["environs"].append("osu")
     bench.write()
     code, said = site.calibrate(launches=6, case=case)
@@ -166,7 +202,7 @@ def test_a_curve_gets_an_envelope_that_finds_a_slow_size(site):
         (run.stdout, "PASS"),
         (run.stdout.replace("2048                    0.37", "2048 0.74"), "FAIL"),
     ):
-        (bench.folder / "recorded" / "osu" / "osu_latency" / "stdout").write_text(recorded)
+        turns.replay([run.but(stdout=recorded)])
         bench.run("-n", case, "--mode", "smoke", path="reframe/network/osu.py")
         (found,) = session.load(site.report()).cases
         assert found.verdict.value == verdict, found.why

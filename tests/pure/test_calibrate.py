@@ -229,8 +229,12 @@ def test_the_bounds_of_a_curve_that_a_person_widened_are_refused(tmp_path):
 
 
 def test_a_calibration_whose_launches_spread_says_so_and_is_read_back(tmp_path):
-    (entry,) = compared(tmp_path, sample([100.0] * 8 + [20.0, 300.0])).entries
-    assert entry["wide"] == changes.SPREAD
+    spread = sample([100.0] * 8 + [20.0, 300.0])
+    says = "bandwidth: its launches spread from 20 to 300 MB/s, and 5 to 344.4 would pass"
+    with pytest.raises(CalibrationError, match=says):
+        compared(tmp_path, spread)
+    (entry,) = compared(tmp_path, spread, reason="a disk of many").entries
+    assert entry["wide"] == "a disk of many"
     assert References.load(site(tmp_path, [entry])).calibrated == [entry]
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import yaml
 
 from assay import metrics
-from assay.calibrate import CalibrationError
+from assay.calibrate import CalibrationError, states
 from assay.calibrate.bounds import LEAST_OF_PEAK, Kind, curve, kind_of
 from assay.calibrate.bounds import metric as bounded
 from assay.calibrate.launches import Sample
 from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
-from assay.judge.reference_files import widths
+from assay.judge.reference_files import WIDEST, widths
 from assay.quantities import number
 
 HEAD = """\
@@ -103,6 +103,7 @@ def compare(
     changes: list[Change] = []
     left: Counter[str] = Counter()
     faults = _implausible(samples)
+    faults += _of_two_states(samples, references, tolerances)
     unproven = _unproven(samples, before, references)
     if without_peak is None:
         faults += unproven.values()
@@ -124,6 +125,7 @@ def compare(
                     f"{describe(sample.case)}: {name}: {error}; give it a reference by hand or a "
                     f"`recorded` rule in {references.path}"
                 )
+        spread = [*_spread(sample, new)]
         mine = []
         for name in {**old, **new}:
             kind = kind_of((new.get(name) or old[name])["unit"], tolerances)
@@ -131,6 +133,7 @@ def compare(
         changes += mine
         worse = [change for change in mine if change.worse]
         if reason is None:
+            faults += spread
             faults += [f"{c}: {c.worse}; if that is right, say why by --reason" for c in worse]
         source = {**sample.source, **({"reason": reason} if worse and reason else {})}
         excuse = was.get("source", {}).get("without_peak")
@@ -144,7 +147,8 @@ def compare(
             if reason is None:
                 faults += _worse_curves(sample, was.get("curves", {}), envelope)
             entry: dict[str, Any] = {"for": dict(sample.case), "metrics": new, "curves": envelope}
-            entry.update(wide=SPREAD if any(widths(entry)) else "", source=source)
+            said = reason if spread and reason else SPREAD
+            entry.update(wide=said if any(widths(entry)) else "", source=source)
             after[key] = {name: value for name, value in entry.items() if value}
     if faults:
         raise CalibrationError(*faults)
@@ -162,6 +166,40 @@ def _implausible(samples: Sequence[Sample]) -> list[str]:
         if judgement.verdict is not Verdict.PASS:
             faults.append(f"{describe(sample.case)}: {judgement.why}")
     return faults
+
+
+def _of_two_states(
+    samples: Sequence[Sample], references: References, tolerances: metrics.Tolerances
+) -> list[str]:
+    """The metrics whose launches have two speeds or drift, one line each."""
+    tested = [
+        (sample, name, kind)
+        for sample in samples
+        for name, values in sample.metrics.items()
+        if (unit := sample.units[name]) in metrics.UNITS
+        and not _by_hand(references, sample.case, name, unit)
+        and states.wide(values, kind := kind_of(unit, tolerances))
+    ]
+    return [
+        f"{describe(sample.case)}: {name}: {why} {sample.units[name]}; calibrate again when the "
+        f"machine is in one state, or say by a `recorded` rule in {references.path} that it has "
+        "several"
+        for sample, name, kind in tested
+        if (why := states.changed(sample.metrics[name], kind, len(tested)))
+    ]
+
+
+def _spread(sample: Sample, new: Mapping[str, Any]) -> Iterator[str]:
+    """The metrics of which half the rate, or twice the time, would pass; one line each."""
+    for name, spec in new.items():
+        fault = metrics.fault(spec["unit"])
+        if any(abs(spec[s]) > abs(WIDEST[s]) for s in WIDEST if fault in (s, "both")):
+            least, most = (number(end(sample.metrics[name])) for end in (min, max))
+            yield (
+                f"{describe(sample.case)}: {name}: its launches spread from {least} to {most} "
+                f"{spec['unit']}, and {_bounds(spec)} would pass; calibrate again, or say by "
+                "--reason why this is healthy"
+            )
 
 
 def _unproven(

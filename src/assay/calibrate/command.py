@@ -60,8 +60,8 @@ def _usage(args: argparse.Namespace, file: Path) -> str:
     if not args.reports and args.launches < LAUNCHES_FOR_95_PERCENT:
         return f"--launches {args.launches}: at least {LAUNCHES_FOR_95_PERCENT}"
     for option, text in (("--reason", args.reason), ("--without-peak", args.without_peak)):
-        if text is not None and len(text.strip()) < 8:
-            return f"{option}: give at least 8 characters, for the readers of the file"
+        if text is not None and not text.strip():
+            return f"{option}: it is empty; say why, for the readers of the file"
     if args.reports and args.arguments:
         return "--from runs nothing: leave out the arguments of reframe"
     return ""

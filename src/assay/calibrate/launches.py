@@ -9,7 +9,7 @@ from typing import Any
 
 from reframe.utility import nodelist_abbrev
 
-from assay.calibrate import CalibrationError
+from assay.calibrate import CalibrationError, states
 from assay.judge import LAUNCHES_FOR_95_PERCENT, RED, describe, peaks
 from assay.store.cases import Case, Session
 
@@ -26,6 +26,7 @@ class Sample:
     :ivar stack: where the programs come from, in the words of the stack.
     :ivar curves: the rows of each launch, if they are a curve, with `curve_units`, `pattern`, and
         what a launch pays `once`.
+    :ivar printed: the rates and times of each launch, as its program printed them.
     :ivar settings: hashes of the settings of the machine in the launches.
     :ivar shares: by metric, the share of the peak of the hardware in each launch, if it is known.
     """
@@ -43,6 +44,7 @@ class Sample:
     once: Mapping[int, float] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=dict)
     settings: set[str] = field(default_factory=set)
+    printed: list[tuple[float, ...]] = field(default_factory=list)
 
     @property
     def source(self) -> dict[str, Any]:
@@ -62,7 +64,17 @@ def samples(sessions: Iterable[Session], site: str) -> list[Sample]:
     """
     found: dict[Key, Sample] = {}
     problems: dict[tuple[str, str], str] = {}
-    for session in sessions:
+    # Their order is that of time, which shows a drift.
+    in_order = sorted(sessions, key=lambda session: str(session.start))
+    tomorrow = datetime.date.today() + datetime.timedelta(days=1)
+    for number, session in enumerate(in_order):
+        if session.file in (other.file for other in in_order[:number]):
+            raise CalibrationError(f"{session.file}: is given twice; name each report once")
+        if session.start and session.start.date() > tomorrow:
+            raise CalibrationError(
+                f"{session.file}: its date {session.start.date()} lies in the future: set the "
+                "clock of the machine, and calibrate again"
+            )
         for case in session.attempts:
             if case.verdict is None and not (case.dependency_failed or case.aborted):
                 continue  # skipped in all launches alike
@@ -109,6 +121,7 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
         sample.curves.append(case.rows)
         sample.curve_units, sample.pattern = case.units, record["curve"]
         sample.once = {int(size): time for size, time in record.get("once", {}).items()}
+    sample.printed.append(states.measured(case.rows, case.units))
     sample.nodes.update(record.get("nodes") or ())
     sample.settings.update(filter(None, [(record.get("settings") or {}).get("sha256")]))
     sample.stack = record.get("stack") or ""
@@ -137,6 +150,12 @@ def _counts(measured: Sequence[Sample]) -> list[str]:
         "report shows them; calibrate again when all nodes have the same"
         for s in measured
         if len(s.settings) > 1
+    ]
+    faults += [
+        f"{describe(s.case)}: its {s.launches} launches are identical to the last digit: no "
+        "program measured them all; look at its outputs"
+        for s in measured
+        if states.copied(s.printed)
     ]
     if most < LAUNCHES_FOR_95_PERCENT:
         faults.append(

@@ -44,8 +44,9 @@ _Value = Annotated[
 ]
 _Lower = Annotated[float, Meta(gt=-1, le=0, description="above -1 and up to 0; null: no fault")]
 _Upper = Annotated[float, Meta(ge=0, le=1e150, description="finite, 0 or more; null: no fault")]
-_Wide = Annotated[_Reason, Meta(description="why a tolerance is beyond -0.5 or 1, or is null")]
-_WithoutPeak = Annotated[_Reason, Meta(description="why no peak was reached when calibrated first")]
+_Said = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
+_Wide = Annotated[_Said, Meta(description="why a tolerance is beyond -0.5 or 1, or is null")]
+_WithoutPeak = Annotated[_Said, Meta(description="why no peak was reached when calibrated first")]
 _FORM = '">= 10200 MB/s", "<= 2.5 us"'
 _Short = Annotated[
     str,
@@ -103,7 +104,7 @@ class Measurement(_Struct):
     n: Annotated[int, Meta(ge=2, description=_ONE)]
     where: Annotated[str, Meta(min_length=3)]
     settings: Annotated[str, Meta(description="hash of the machine's, see docs/evidence.md")] = ""
-    reason: _Reason | UnsetType = UNSET
+    reason: _Said | UnsetType = UNSET
     without_peak: _WithoutPeak | UnsetType = UNSET
 
     def __post_init__(self) -> None:

@@ -124,6 +124,22 @@ def test_a_site_beside_a_configuration_of_its_own_is_calibrated(site):
     assert (entry["for"]["partition"], entry["source"]["n"]) == ("node", 7)
 
 
+def test_a_deleted_calibration_is_found_in_git_or_the_command_says_that_there_is_none(site):
+    code, said = site.calibrate()
+    assert code == 0
+    assert "no earlier calibration was found, in the folder or in git" in said
+    git = ("git", "-C", site.bench.site, "-c", "user.name=t", "-c", "user.email=t@t")
+    for words in (("init", "-q"), ("add", "calibrated.yaml"), ("commit", "-qm", "first")):
+        assert shell.run(*git, *words).returncode == 0
+    site.file.unlink()
+    code, said = site.calibrate(
+        runs=[scaled(0.5 * f) for f in (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)], launches=6
+    )
+    assert code == 1
+    assert "the median is worse: 33.957 -> 16.9" in said
+    assert not site.file.exists()
+
+
 @pytest.mark.long
 def test_a_second_calibration_of_a_worse_machine_needs_a_reason(site):
     assert site.calibrate()[0] == 0

@@ -391,6 +391,34 @@ def test_a_better_reference_and_one_within_the_noise_need_no_reason(tmp_path, un
     assert "100 -> " in str(found.changes[0])
 
 
+def test_a_reference_does_not_get_worse_in_small_steps(tmp_path):
+    """Each step lies within the noise of the one before, and all calibrations are kept."""
+    entries = []
+    for step, value in enumerate((1.0, 0.985, 0.97)):
+        references = References.load(site(tmp_path, entries))
+        entries = changes.compare([sample(scaled(value))], references, KINDS, None, NO_PEAK).entries
+        assert len(entries[0].get("before", [])) == step
+    references = References.load(site(tmp_path, entries))
+    with pytest.raises(CalibrationError, match=r"worse than the calibration of 2026-11-21: 100 ->"):
+        changes.compare([sample(scaled(0.94))], references, KINDS, None, NO_PEAK)
+    found = changes.compare([sample(scaled(0.94))], references, KINDS, "an older switch", NO_PEAK)
+    references = References.load(site(tmp_path, found.entries))
+    again = changes.compare([sample(scaled(0.941))], references, KINDS, None, NO_PEAK)
+    assert [each["values"]["bandwidth"] for each in again.entries[0]["before"]] == [
+        100, 98.5, 97, 94
+    ]  # fmt: skip
+    references = References.load(site(tmp_path, again.entries))
+    changes.compare([sample(scaled(0.93))], references, KINDS, None, NO_PEAK)
+
+
+def test_a_calibration_that_somebody_deleted_is_remembered_by_git(tmp_path):
+    old = compared(tmp_path, sample(TEN)).entries
+    (tmp_path / "new").mkdir()
+    nothing = References.load(site(tmp_path / "new"))
+    with pytest.raises(CalibrationError, match=r"the median is worse: 100 -> 50"):
+        changes.compare([sample(scaled(0.5))], nothing, KINDS, None, NO_PEAK, old)
+
+
 def test_a_metric_that_is_gone_needs_a_reason(tmp_path):
     old = sample(TEN)
     with pytest.raises(CalibrationError, match=r"bandwidth.*would have no reference any more"):

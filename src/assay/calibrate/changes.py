@@ -83,23 +83,25 @@ class Calibration:
     left: Mapping[str, int]
 
 
-def compare(
+def compare(  # noqa: PLR0913, PLR0917
     samples: Sequence[Sample],
     references: References,
     tolerances: metrics.Tolerances,
     reason: str | None,
     without_peak: str | None = None,
+    committed: Sequence[Mapping[str, Any]] = (),
 ) -> Calibration:
     """The new references of the measured cases, and the old references of all other cases.
 
     :param reason: why a reference may become worse. It is written into the entries that need it.
     :param without_peak: why a partition may have its first references although none of its rates
         comes near a peak of the hardware. It is written into these entries.
+    :param committed: the entries that version control has; those of the file go before them.
     :raises CalibrationError: a reference would become worse without a reason, or cannot be made; a
         curve is implausible.
     """
-    before = {_key(entry["for"]): entry for entry in references.calibrated}
-    after = dict(before)
+    after = {_key(entry["for"]): entry for entry in references.calibrated}
+    before = {_key(entry["for"]): entry for entry in committed} | after
     changes: list[Change] = []
     left: Counter[str] = Counter()
     faults = _implausible(samples)
@@ -133,7 +135,7 @@ def compare(
         changes += mine
         worse = [change for change in mine if change.worse]
         if reason is None:
-            faults += spread
+            faults += [*spread, *_crept(sample, was, mine)]
             faults += [f"{c}: {c.worse}; if that is right, say why by --reason" for c in worse]
         source = {**sample.source, **({"reason": reason} if worse and reason else {})}
         excuse = was.get("source", {}).get("without_peak")
@@ -147,8 +149,8 @@ def compare(
             if reason is None:
                 faults += _worse_curves(sample, was.get("curves", {}), envelope)
             entry: dict[str, Any] = {"for": dict(sample.case), "metrics": new, "curves": envelope}
-            said = reason if spread and reason else SPREAD
-            entry.update(wide=said if any(widths(entry)) else "", source=source)
+            said = ((reason if spread else None) or SPREAD) if any(widths(entry)) else ""
+            entry.update(wide=said, source=source, before=_kept(was, new))
             after[key] = {name: value for name, value in entry.items() if value}
     if faults:
         raise CalibrationError(*faults)
@@ -187,6 +189,37 @@ def _of_two_states(
         for sample, name, kind in tested
         if (why := states.changed(sample.metrics[name], kind, len(tested)))
     ]
+
+
+def _kept(was: Mapping[str, Any], new: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """All earlier calibrations of a case, the newest last."""
+    kept = [*was.get("before", ())]
+    if was.get("metrics", new) != new and isinstance(was["source"], dict):
+        values = {name: spec["value"] for name, spec in was["metrics"].items()}
+        said = {key: was["source"][key] for key in ("date", "n", "reason") if key in was["source"]}
+        kept.append({**said, "values": values})
+    return kept
+
+
+def _crept(sample: Sample, was: Mapping[str, Any], mine: Sequence[Change]) -> Iterator[str]:
+    """Metrics that became worse in steps, each of them small, since the last reason."""
+    since = []
+    for each in [] if "reason" in was.get("source", {}) else reversed(was.get("before", ())):
+        since.append(each)
+        if "reason" in each:
+            break
+    for change in mine:
+        if change.new is None:
+            continue
+        for each in since:
+            old, new = each["values"].get(change.metric), change.new["value"]
+            signs = [1 if side == "lower" else -1 for side in change.kind.sides()]
+            if old and any(sign * (old - new) > change.kind.least * old for sign in signs):
+                yield (
+                    f"{describe(sample.case)} {change.metric}: worse than the calibration of "
+                    f"{each['date']}: {_change(old, new)}; if that is right, say why by --reason"
+                )
+                break
 
 
 def _spread(sample: Sample, new: Mapping[str, Any]) -> Iterator[str]:

@@ -8,15 +8,23 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import yaml
 from reframe.core.exceptions import ReframeError
 
 from assay import files, metrics, sites
 from assay.calibrate import CalibrationError, changes, launches
 from assay.exits import Exit
-from assay.judge import CALIBRATED, LAUNCHES_FOR_95_PERCENT, References, ReferencesError
+from assay.judge import (
+    CALIBRATED,
+    LAUNCHES_FOR_95_PERCENT,
+    References,
+    ReferencesError,
+    reference_files,
+)
 from assay.sites import foreign, listing
 from assay.store import run_folder, session
 
@@ -34,7 +42,11 @@ def run(args: argparse.Namespace) -> int:
         tolerances = metrics.tolerances(site, CalibrationError)
         reports = args.reports or [_measure(file, args)]
         sample = launches.samples(map(session.load, reports), name)
-        found = changes.compare(sample, references, tolerances, args.reason, args.without_peak)
+        committed = _committed(site)
+        if not (committed or references.calibrated):
+            print("assay calibrate: no earlier calibration was found, in the folder or in git")
+        said = args.reason, args.without_peak
+        found = changes.compare(sample, references, tolerances, *said, committed)
         for change in found.changes:
             print(change)
         for why, count in found.left.items():
@@ -49,6 +61,22 @@ def run(args: argparse.Namespace) -> int:
         print(f"assay calibrate: {error}", file=sys.stderr)
         return Exit.UNKNOWN
     return Exit.PASS
+
+
+def _committed(site: Path) -> Sequence[Mapping[str, Any]]:
+    """The newest ``calibrated.yaml`` in git: a file that somebody deleted is not forgotten."""
+    git = ("git", "-C", str(site))
+    log = (*git, "log", "-n1", "--diff-filter=AM", "--format=%H", "--", CALIBRATED)
+    try:
+        commit = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
+        show = (*git, "show", f"{commit}:./{CALIBRATED}")
+        text = subprocess.run(show, capture_output=True, text=True, check=False).stdout
+        document = yaml.safe_load(text) if commit else None
+    except (OSError, ValueError, yaml.YAMLError):
+        return ()
+    if not document or files.misshapen(document, reference_files.Included):
+        return ()
+    return document["references"] or ()
 
 
 def _usage(args: argparse.Namespace, file: Path) -> str:

@@ -128,6 +128,15 @@ class _Applies(_Struct):
             raise ValueError("for: `partition` is missing; write `*` for all")
 
 
+class Earlier(_Struct):
+    """What an earlier calibration measured: the value of each metric, in the unit of the entry."""
+
+    date: str
+    n: int
+    values: dict[str, _Value]
+    reason: _Said | UnsetType = UNSET
+
+
 class Entry(_Applies):
     """An entry has `for`, `metrics` and `source`."""
 
@@ -137,6 +146,9 @@ class Entry(_Applies):
         dict[str, Curve], Meta(description="the envelope of each column over the message size")
     ] = {}
     wide: _Wide | UnsetType = UNSET
+    before: Annotated[
+        list[Earlier], Meta(description="earlier calibrations, the newest last; never removed")
+    ] = []
 
 
 class Rule(_Applies):

@@ -5,6 +5,15 @@ import sys
 #: A job ends in the normal way, unless its name asks for another end.
 COMMANDS = {
     "sbatch": """\
+if broken("sbatch-fails"):
+    sys.exit(
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller "
+        "(connect failure)"
+    )
+if broken("sbatch-refuses"):
+    sys.exit("sbatch: error: Batch job submission failed: Invalid account")
+if broken("sbatch-hangs"):
+    time.sleep(1000)
 script = sys.argv[-1]
 text = open(script).read()
 number = len(os.listdir(here / "jobs")) + 1
@@ -20,7 +29,7 @@ if state == "LINGERING":
 print("Submitted batch job", number)
 """,
     "squeue": """\
-if (here / "squeue-fails").exists():
+if broken("squeue-fails"):
     sys.exit("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
 if (here / "squeue-hangs").exists():
     time.sleep(1000)
@@ -58,6 +67,14 @@ HEAD = """\
 #!{python}
 import os, pathlib, re, subprocess, sys, time
 here = pathlib.Path({here!r})
+
+def broken(how):
+    once = here / (how + "-once")
+    if once.exists():
+        once.unlink()
+        return True
+    return (here / how).exists()
+
 """
 
 
@@ -75,7 +92,7 @@ class FakeSlurm:
             command.chmod(0o755)
 
     def broken(self, how):
-        """Breaks a command: squeue-fails, squeue-hangs, scancel-fails or scontrol-hangs."""
+        """Breaks a command, such as squeue-fails, squeue-fails-once or scontrol-hangs."""
         (self.folder / how).touch()
 
     @property

@@ -6,6 +6,7 @@ import pytest
 from bench import OWN
 from slurm_fake import FakeSlurm
 
+from assay.reframe_compat import schedulers
 from assay.show import summary
 from assay.store import session
 
@@ -165,14 +166,47 @@ def test_a_job_that_cannot_be_cancelled_is_given_up_and_named(bench, slurm):
     [
         ("squeue-fails", "squeue: slurm_load_jobs error: Unable to contact slurm controller"),
         ("squeue-hangs", "squeue did not end within 1 s"),
+        ("sbatch-fails", "sbatch: error: Batch job submission failed: Unable to contact slurm"),
+        ("sbatch-hangs", "sbatch did not end within 1 s"),
     ],
 )
-def test_a_silent_slurm_is_named_and_its_jobs_are_not_taken_for_completed(bench, slurm, how, says):
+@pytest.mark.parametrize("policy", ["serial", "async"])
+def test_a_silent_slurm_ends_the_run_once_and_is_named(bench, slurm, how, says, policy):
     slurm.broken(how)
-    done = run(bench, slurm, checks("Sound"), "--exec-policy=serial")
-    reason = done.case("Sound").reason
-    assert done.case("Sound").result == "fail"
-    assert "the job is out of sight: " in reason and says in reason, reason
+    done = run(bench, slurm, checks("A", "B", "C"), f"--exec-policy={policy}")
+    assert done.returncode == 1
+    (line,) = [line for line in done.output.splitlines() if "run session stopped" in line]
+    assert "Slurm did not answer for " in line and says in line, line
+    if how.startswith("squeue"):
+        assert "; when it does again: scancel 1" in line, "these jobs may still run"
+    assert slurm.cancelled == [], "each would wait for the controller again"
+    report = session.load(min((bench.results / "reports").glob("run-report-*.json")))
+    assert {case.verdict for case in report.cases} == {None}, report.cases
+    assert len(report.cases) == 3
+    for case in report.cases:
+        assert case.aborted and case.why.startswith("Slurm did not answer for "), case.why
+    assert not any("FAIL" in line for line in done.output.splitlines() if line.startswith("["))
+
+
+@pytest.mark.parametrize("how", ["squeue-fails-once", "sbatch-fails-once"])
+def test_a_slurm_that_answers_again_in_time_changes_nothing(bench, slurm, how):
+    slurm.broken(how)
+    done = run(bench, slurm, checks("A"), "--exec-policy=serial", ASSAY_PATIENCE="30")
+    assert done.case("A").result == "pass", done.output
+
+
+def test_slurm_has_less_than_a_minute_to_answer(monkeypatch):
+    """The run ends at the end of the command by which it has not answered for a third."""
+    monkeypatch.delenv(schedulers.PATIENCE, raising=False)
+    third, sixth = schedulers.patience() / 3, schedulers.patience() / 6
+    assert third + sixth <= 60
+
+
+def test_a_refusal_of_sbatch_fails_its_case_only(bench, slurm):
+    slurm.broken("sbatch-refuses")
+    done = run(bench, slurm, checks("A", "B"), "--exec-policy=serial")
+    assert {outcome.result for outcome in done.cases.values()} == {"fail"}
+    assert "run session stopped" not in done.output
 
 
 def test_a_scontrol_that_hangs_keeps_no_result_back(bench, slurm):

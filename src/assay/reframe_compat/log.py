@@ -14,6 +14,8 @@ _STATUS = re.compile(
     r"(?: \[(?P<why>.*)\])?\s*$"
 )
 
+_STOPPED = re.compile(r"run session stopped: (?:force exit error: )?(.*)")
+
 #: The escape sequences that colour text on a terminal.
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -28,11 +30,13 @@ class Log:
     :ivar skipped: the reason for each skipped case. The run report does not contain the reasons.
     :ivar failed: the cases that failed at least once.
     :ivar passed: the cases that passed at least once, which means that their last launch passed.
+    :ivar stopped: why ReFrame ended before all cases had; empty if it did not say so.
     """
 
     skipped: Mapping[Key, str] = field(default_factory=dict)
     failed: frozenset[Key] = frozenset()
     passed: frozenset[Key] = frozenset()
+    stopped: str = ""
 
 
 def read(path: Path) -> Log | None:
@@ -49,4 +53,5 @@ def read(path: Path) -> Log | None:
             ended[match["word"]].add(key)
         elif match["why"] is not None:
             skipped[key] = match["why"]
-    return Log(skipped, frozenset(ended["FAIL"]), frozenset(ended["OK"]))
+    stopped = "".join(_STOPPED.findall(text)[-1:])
+    return Log(skipped, frozenset(ended["FAIL"]), frozenset(ended["OK"]), stopped)

@@ -18,19 +18,31 @@ from types import SimpleNamespace
 from typing import Any
 
 from reframe.core import backends
-from reframe.core.exceptions import ConfigError, JobError, JobNotStartedError, SpawnedProcessError
+from reframe.core.exceptions import (
+    ConfigError,
+    ForceExitError,
+    JobError,
+    JobNotStartedError,
+    SpawnedProcessError,
+)
 from reframe.core.schedulers import local, slurm
 from reframe.utility import osext
 
 from assay import deadline
 
 #: How long Slurm may take for actions that normally take seconds [s]: to complete a job, to cancel
-#: a job, to end a job that is out of time, to answer again.
+#: a job, to end a job that is out of time. It has a third of it to answer, a command a sixth.
 PATIENCE = "ASSAY_PATIENCE"
 PATIENCE_S = 120.0
 
+#: What a command says when it found no controller (``slurm_errno.c`` of Slurm 22.05).
+SILENT = re.compile("Unable to contact slurm|Communication connection failure|Socket timed out")
+
 #: First pause before another scancel of the same job [s]. Each pause is twice the one before.
 AGAIN_S = 10.0
+
+#: Exit code of a command that was ended because it took too long.
+TIMED_OUT = 124
 
 #: Pause between two polls while waiting for a job [s].
 PAUSE_S = 0.2
@@ -56,7 +68,7 @@ def run_command(
 
     :raises SpawnedProcessError: `check` is set, and the command failed.
     """
-    timeout = timeout or max(patience() / 4, 1)
+    timeout = timeout or max(patience() / 6, 1)
     process = osext.run_command_async(cmd, start_new_session=True, **more)
     try:
         out, err = process.communicate(timeout=timeout)
@@ -66,7 +78,7 @@ def run_command(
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=1)
-        out, code = "", 124
+        out, code = "", TIMED_OUT
         err = f"{_program(cmd)} did not end within {timeout:g} s"
     if check and code != 0:
         raise SpawnedProcessError(cmd, out, err, code)
@@ -127,23 +139,39 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         super().__init__()
         # If sbatch is killed half-way, it may leave a job behind that nobody knows. It therefore
         # gets more time than other commands.
-        self._submit_timeout = self.get_option("job_submit_timeout") or patience()
+        limit = self.get_option("job_submit_timeout") or patience()
+        self._submit_timeout = min(limit, max(patience() / 3, 1))
         self._silent: float | None = None
-        self._said = ""
+        self._dead = False
+        self._asked: list[str] = []
 
     def poll(self, *jobs: Any) -> None:
         asked = [job for job in jobs if job is not None and not job.given_up]
         if not asked:
             return
+        self._asked = [job.jobid for job in asked]
+        began = time.monotonic()
         try:
             self._ask(asked)
             self._silent = None
         except SpawnedProcessError as error:
-            self._silent = self._silent or time.monotonic()
-            self._said = _what(error)
-            self.log(self._said)
+            self._unanswered(error, began)
         for job in asked:
             self._watch(job)
+
+    def _unanswered(self, error: SpawnedProcessError, began: float) -> None:
+        """Ends the run if Slurm has not answered for too long, since `began` or before.
+
+        :raises ForceExitError: the run ends; ReFrame aborts all cases.
+        """
+        self.log(_what(error))
+        self._silent = began if self._silent is None else self._silent
+        silent = time.monotonic() - self._silent
+        if silent >= patience() / 3 or (error.exitcode == TIMED_OUT and "sbatch" in _what(error)):
+            self._dead = True
+            left = " ".join(self._asked)
+            mend = f"; when it does again: scancel {left}" if left else ""
+            raise ForceExitError(f"Slurm did not answer for {silent:.0f} s: {_what(error)}{mend}")
 
     def _ask(self, jobs: list[Any]) -> None:
         """Updates the state of the jobs.
@@ -173,14 +201,12 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             self.cancel_many([job])
 
         where = f" on {job._nodespec}" if job._nodespec else ""
-        if self._silent and now - self._silent > limit:
-            self._give_up(job, f"is out of sight: {self._said}, for {now - self._silent:.0f} s")
-        elif job.cancelled and now - job.cancelled > limit:
+        if job.cancelled and now - job.cancelled > limit:
             said = f" (scancel: {job.said})" if job.said else ""
             self._give_up(job, f"is {job.state}{where} {limit:.0f} s after scancel{said}")
         elif kind == "completing" and here > limit:
             self._give_up(job, f"is COMPLETING{where} for {here:.0f} s: its nodes do not get free")
-        elif kind == "unknown" and not self._silent and here > limit:
+        elif kind == "unknown" and self._silent is None and here > limit:
             self._give_up(job, f"is not known to Slurm after {here:.0f} s")
 
     def _give_up(self, job: Any, what: str) -> None:
@@ -202,7 +228,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         """Cancels the jobs that were not cancelled a moment ago; never raises."""
         now = time.monotonic()
         for job in jobs:
-            if now < job.again:
+            if self._dead or now < job.again:
                 continue
             job.cancelled = job.cancelled or now
             job.again = now + job.pause
@@ -234,7 +260,19 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         # If a site names the errors after which to submit again, ReFrame submits again forever.
         if why := deadline.reached():
             raise JobNotStartedError(f"not submitted: {why}")
-        return super().sbatch(args)
+        while True:
+            began = time.monotonic()
+            try:
+                done = super().sbatch(args)
+            except SpawnedProcessError as error:
+                # After one that was killed, a second one might submit a second job.
+                if error.exitcode != TIMED_OUT and not SILENT.search(_what(error)):
+                    raise
+                self._unanswered(error, began)
+                time.sleep(PAUSE_S)
+            else:
+                self._silent = None
+                return done
 
 
 class _BoundedSqueue(_Bounded, slurm.SqueueJobScheduler):  # type: ignore[misc]

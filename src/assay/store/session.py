@@ -251,6 +251,8 @@ class _Reader:
     def case(self, entry: Mapping[str, Any]) -> Case:
         """One entry of ``testcases``, with its record."""
         result = line(entry.get("result"))
+        # ReFrame 4.10.4 leaves out some of the cases that it aborts together.
+        result = "abort" if result == "<unknown>" and self.log.stopped else result
         bare = named(entry)
         bare = replace(
             bare,
@@ -268,7 +270,7 @@ class _Reader:
             why = line(logged) if logged and result == "skip" else NOT_RUN[result]
             return replace(bare, verdict=None, why=why)
         if result == "abort":
-            why = _reason(entry) or "aborted before it was done"
+            why = line(self.log.stopped) or _reason(entry) or "aborted before it was done"
             return replace(bare, verdict=None, why=why, outputs=_outputs(directory, entry))
         record, lack = self._record(directory, entry)
         case = with_record(replace(bare, outputs=_outputs(directory, entry)), record)
@@ -390,7 +392,8 @@ class _Reader:
             elif logged in self.log.failed:
                 yield replace(case, verdict=Verdict.FAIL, why=f"failed without a {RECORD}")
             else:
-                yield replace(case, aborted=True, why="the run ended before it")
+                why = line(self.log.stopped) or "the run ended before it"
+                yield replace(case, aborted=True, why=why)
 
 
 def beside_others(why: Iterable[str]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
+from assay.node import provenance
 from assay.prove import node_limits, plan
 from assay.reframe_compat import command
 from assay.reframe_compat.selection import PLACES, reserve
@@ -75,22 +76,30 @@ def results_directory(site_file: str | Path) -> Path:
     home = files.repository(folder)
     # A site outside of the suite writes nothing into the suite.
     path = Path(named) if named else (home if home in folder.parents else folder) / "results"
-    path = path.resolve()
+    path = Path(str(_answered(path, lambda: os.path.realpath(path))))
     if len(str(path).split()) > 1:
         # ReFrame's local scheduler splits the path of the job script at blanks.
         raise ConfigError(
             f"{path}: ReFrame runs no jobs below a path with blanks; "
             "set ASSAY_RESULTS to a directory without"
         )
+    _answered(path, lambda: _written(path))
+    return path
+
+
+def _written(path: Path) -> None:
+    path.mkdir(0o750, parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=path).close()
+
+
+def _answered(path: Path, of: Callable[[], object]) -> object:
     try:
-        path.mkdir(0o750, parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path).close()
+        return provenance.within(of)  # a file system may hang
     except OSError as error:
         raise ConfigError(
-            f"{path}: results cannot be written here ({error.strerror}); "
+            f"{path}: results cannot be written here ({error.strerror or error}); "
             "set ASSAY_RESULTS to a directory that can"
         ) from None
-    return path
 
 
 class Words(msgspec.Struct, forbid_unknown_fields=True):

@@ -11,6 +11,7 @@ import fcntl
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -30,7 +31,7 @@ from reframe.core.logging import INFO, WARNING, getlogger
 
 from assay import declared, files
 from assay.judge import RED, Verdict
-from assay.node.provenance import without_user
+from assay.node.provenance import within, without_user
 from assay.quantities import number
 from assay.reframe_compat import runner, testcase
 from assay.store import promise as promises
@@ -153,9 +154,28 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
     # In front: the last failure that --max-failures allows ends the run in ReFrame's own listener.
     tests.policy.task_listeners.insert(0, told)
     tests.policy.task_listeners.append(testcase.KeepsOutputs())
-    with told:
-        yield
+    over = threading.Event()
+    threading.Thread(target=_watch_files, args=(folder, over), daemon=True).start()
+    try:
+        with told:
+            yield
+    finally:
+        over.set()
     _accept(tests, kept)
+
+
+def _watch_files(folder: Path, over: threading.Event) -> None:
+    """Ends the run if the file system of its folder hangs; names it once, on standard error."""
+    while not over.wait(EVERY):
+        try:
+            within(lambda: os.statvfs(folder).f_bsize)
+        except TimeoutError as error:
+            # No log: its file may be on that file system.
+            print(f"assay: {folder}: its file system {error}: the run ends", file=sys.stderr)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        except OSError:
+            continue  # what writes there says so
 
 
 def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -294,7 +294,7 @@ class _Reader:
         """
         order = ("outputdir", "stagedir")[:: 1 if entry.get("result") == "pass" else -1]
         places = [place for key in order for place in self._now(entry.get(key))]
-        there = [place for place in places if place.is_dir()]
+        there = [place for place in places if os.path.isdir(place)]  # noqa: PTH112 - any text
         kept = [place for place in there if (place / RECORD).is_file()]
         return next(iter(kept or there), None)
 

@@ -252,6 +252,35 @@ CONTENTS: dict[str, tuple[Callable[[Open], None], str]] = {
         "performance: was judged by .*the references of the site say",
     ),
     "changed exit code": (replaced("Hpl_retry5/assay.launch", "rc=0", "rc=1"), "has exit code 1"),
+    "exit code of an earlier launch": (
+        replaced("Hpl_retry2/assay.launch", "rc=0", "rc=1"),
+        "Hpl_retry2: assay.launch has exit code 1",
+    ),
+    "time of an earlier launch": (
+        replaced("Hpl_retry2/assay.launch", "end=", "end=1"),
+        "Hpl_retry2: the files give benchmark",
+    ),
+    "world of an earlier launch": (
+        lambda found: found.members.update({found.name("Hpl_retry1/rfm_job.err"): b""}),
+        "Hpl_retry1: the files give hosts {}, the record says {'vm': 2}",
+    ),
+    "another path of the messages": (
+        lambda found: found.json(
+            "Hpl_retry5/assay.json", lambda record: record["proof"].update(pml=["ucx"])
+        ),
+        r"Hpl_retry5: the files give pml \['ob1'\], the record says \['ucx'\]",
+    ),
+    "an MPI that gave up": (
+        lambda found: found.members.update(
+            {
+                found.name("Hpl_retry5/rfm_job.err"): found.members[
+                    found.name("Hpl_retry5/rfm_job.err")
+                ]
+                + b"mpirun noticed that process rank 1 exited on signal 9\n"
+            }
+        ),
+        "Hpl_retry5: mpirun noticed that process rank 1",
+    ),
     "changed date": (stated("start", to="2031-01-01T00:00:00+00:00"), "start: says '2031"),
     "changed host": (stated("nodes", to=["node01"]), "nodes: 0: says 'node01'"),
     "changed commit": (

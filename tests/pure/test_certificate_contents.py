@@ -322,3 +322,19 @@ def test_a_ratio_does_not_follow_from_another_memory_copy(ratio, capsys, change,
             "its record does not say how it was computed": 2,
             "outputs": 1,
         }
+
+
+# --- the path of the bytes ------------------------------------------------------------------------
+
+
+def test_the_path_of_ucx_is_proven_again(ratio, capsys):
+    """A record of today also says of which sizes the path was proven."""
+    ratio.edit("UcxPerftest_5b43f4e4/assay.json", lambda it: it["proof"].update(sizes=[1 << 20]))
+    assert ratio.archive() == 0
+    capsys.readouterr()
+    assert verify(ratio.output, "--any-signer") == Exit.FAIL
+    assert "path (1) follow from the files" in capsys.readouterr().out
+    ratio.replace("ucx.vm.17721.log", "posix/memory", "tcp/eth0")
+    assert ratio.archive() == 0
+    said = capsys.readouterr().err
+    assert re.search("this verdict does not follow: .*UcxPerftest_5b43f4e4: .*tcp/eth0", said), said

@@ -156,7 +156,7 @@ def targets(root: Path) -> set[str]:
 
 #: What is counted -> its budget, and the function that counts it.
 BUDGETS: dict[str, tuple[float, Callable[[Path], object]]] = {
-    "lines of Python in src/assay": (35_000, lines),
+    "lines of Python in src/assay": (36_000, lines),
     "words of docs": (37_000, words),
     "rooms below src/assay": (20, rooms),
     "words of a site": (55, words_of_a_site),

@@ -76,9 +76,9 @@ def newest(results: Path) -> Path:
             return run_folder.run_report(folder) or folder
         older = ""
         for path in reports[-1:]:
-            older = f"; an older run ended as assay report --session {path} says"
+            older = f"; for the run before it, type: assay report --session {path}"
         raise NoAnswer(
-            f"{results}: the run of {said} did not start: no case was run, and what reframe or "
+            f"{results}: the last run ({said}) did not start: no case was run, and what reframe or "
             f"make printed says why{older}"
         )
     # Results of a version that did not note the last start.

@@ -234,7 +234,7 @@ def test_a_calibration_whose_launches_spread_says_so_and_is_read_back(tmp_path):
     with pytest.raises(CalibrationError, match=says):
         compared(tmp_path, spread)
     (entry,) = compared(tmp_path, spread, reason="a disk of many").entries
-    assert entry["wide"] == "a disk of many"
+    assert entry["wide"] == f"{changes.SPREAD}: a disk of many"
     assert References.load(site(tmp_path, [entry])).calibrated == [entry]
 
 

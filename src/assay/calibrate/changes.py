@@ -149,7 +149,7 @@ def compare(  # noqa: PLR0913, PLR0917
             if reason is None:
                 faults += _worse_curves(sample, was.get("curves", {}), envelope)
             entry: dict[str, Any] = {"for": dict(sample.case), "metrics": new, "curves": envelope}
-            said = ((reason if spread else None) or SPREAD) if any(widths(entry)) else ""
+            said = "" if not any(widths(entry)) else f"{SPREAD}: {reason}" if spread else SPREAD
             entry.update(wide=said, source=source, before=_kept(was, new))
             after[key] = {name: value for name, value in entry.items() if value}
     if faults:

@@ -45,7 +45,7 @@ _Value = Annotated[
 _Lower = Annotated[float, Meta(gt=-1, le=0, description="above -1 and up to 0; null: no fault")]
 _Upper = Annotated[float, Meta(ge=0, le=1e150, description="finite, 0 or more; null: no fault")]
 _Said = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
-_Wide = Annotated[_Said, Meta(description="why a tolerance is beyond -0.5 or 1, or is null")]
+_Wide = Annotated[_Reason, Meta(description="why a tolerance is beyond -0.5 or 1, or is null")]
 _WithoutPeak = Annotated[_Said, Meta(description="why no peak was reached when calibrated first")]
 _FORM = '">= 10200 MB/s", "<= 2.5 us"'
 _Short = Annotated[

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import shell
 from reframe.core.exceptions import ConfigError
 
 from assay import sites
@@ -32,16 +33,28 @@ def test_results_on_a_file_system_that_hangs_are_refused(tmp_path, monkeypatch):
     assert str(caught.value).startswith(f"{tmp_path}/results: {said}; set ASSAY_RESULTS")
 
 
-def test_a_file_system_that_hangs_during_a_run_is_named_once_and_ends_it(
-    tmp_path, monkeypatch, capsys
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_file_system_that_hangs_for_two_looks_is_named_once_and_ends_the_run(
+    tmp_path, monkeypatch, capsys, looks
 ):
-    killed, kill = [], os.kill
+    """`stat` hangs for so many looks; the watch over a file system that answers again goes on."""
+    script = 'echo >>"$0.log"; [ "$(wc -l <"$0.log")" -gt LOOKS ] || exec sleep 1000'
+    shell.program(tmp_path, "stat", script.replace("LOOKS", str(looks)))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(running, "EVERY", 0)
+    killed, over, kill = [], threading.Event(), os.kill
     monkeypatch.setattr(
         os, "kill", lambda *of: killed.append(of) if of[0] == os.getpid() else kill(*of)
     )
-    monkeypatch.setattr(os, "statvfs", hangs)
-    running._watch_files(tmp_path, threading.Event())
-    assert killed == [(os.getpid(), signal.SIGTERM)]
-    line = f"assay: {tmp_path}: its file system did not answer within 0.2 s: the run ends\n"
-    assert capsys.readouterr().err == line
+    watch = threading.Thread(target=running._watch_files, args=(tmp_path, over))
+    watch.start()
+    log = tmp_path / "stat.log"
+    log.touch()
+    while watch.is_alive() and log.read_text().count("\n") < 4:
+        time.sleep(0.01)
+    over.set()
+    watch.join()
+    ends = looks == 2
+    assert killed == [(os.getpid(), signal.SIGTERM)] * ends
+    line = f"assay: {tmp_path}: its file system did not answer within 0.4 s: the run ends\n"
+    assert capsys.readouterr().err == line * ends

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -31,7 +32,8 @@ from reframe.core.logging import INFO, WARNING, getlogger
 
 from assay import declared, files
 from assay.judge import RED, Verdict
-from assay.node.provenance import within, without_user
+from assay.node import provenance
+from assay.node.provenance import without_user
 from assay.quantities import number
 from assay.reframe_compat import runner, testcase
 from assay.store import promise as promises
@@ -165,17 +167,26 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
 
 
 def _watch_files(folder: Path, over: threading.Event) -> None:
-    """Ends the run if the file system of its folder hangs; names it once, on standard error."""
-    while not over.wait(EVERY):
+    """Ends the run if the file system of its folder hangs; names it once, on standard error.
+
+    It must be silent for two looks: a benchmark may keep it busy for one. Another program looks,
+    because a process with threads that forks may leave a child that hangs by itself.
+    """
+    silent, null = 0, subprocess.DEVNULL
+    while not over.wait(0 if silent else EVERY):
+        look = subprocess.Popen(["stat", "-f", folder], stdin=null, stdout=null, stderr=null)
         try:
-            within(lambda: os.statvfs(folder).f_bsize)
-        except TimeoutError as error:
+            look.wait(provenance.LIMIT)
+            silent = 0
+        except subprocess.TimeoutExpired:
+            look.kill()  # it may never end, so nobody waits for it
+            silent += 1
+        if silent == 2:
+            said = f"its file system did not answer within {2 * provenance.LIMIT:g} s"
             # No log: its file may be on that file system.
-            print(f"assay: {folder}: its file system {error}: the run ends", file=sys.stderr)
+            print(f"assay: {folder}: {said}: the run ends", file=sys.stderr)
             os.kill(os.getpid(), signal.SIGTERM)
             return
-        except OSError:
-            continue  # what writes there says so
 
 
 def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

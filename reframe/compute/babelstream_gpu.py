@@ -34,6 +34,7 @@ class BabelStreamGpu(GpuState, StrictCheck):
     """Median and worst bandwidth of the memory of all GPUs of a node."""
 
     kind = "compute"
+    proves = {"GPU": "copy_worst"}
     descr = "BabelStream, memory bandwidth of each GPU of a node"
     time_limit = "10m"
     tags = {"smoke", "compute", "gpu"}

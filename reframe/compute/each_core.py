@@ -34,6 +34,7 @@ class EachCore(SweepCheck):
     hours = variable(POSITIVE, NONE, value=None)
 
     kind = "compute"
+    proves = {"processor": "dgemm_worst", "memory": "copy_worst"}
     descr = "every core of all nodes at once"
     tags = {"smoke", "compute"}
     valid_systems = ["+inter-node"]

@@ -103,6 +103,7 @@ class Hpcc(HpccBase):
 
     descr = "HPC Challenge"
     tags = {"smoke", "compute"}
+    proves = {"processor": "hpl|dgemm_star", "memory": "stream_copy_star"}
 
 
 def printed(parsed, name):

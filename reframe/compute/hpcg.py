@@ -43,6 +43,7 @@ class Hpcg(MpiCheck):
     seconds = variable(POSITIVE, value=60)
 
     kind = "compute"
+    proves = {"memory": "rating"}
     descr = "HPCG, conjugate gradients"
     tags = {"smoke", "compute"}
     valid_systems = ["+intra-node", "+inter-node"]

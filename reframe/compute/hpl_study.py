@@ -101,6 +101,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
     """NVIDIA's HPL, with one rank for each GPU. Not yet run on hardware."""
 
     valid_prog_environs = ["+hpl-gpu"]
+    proves = {"GPU": "performance"}
     reports = hpl.NVIDIA
     figures = [Figure("scaling", "HPL over nodes", at="GPU HPL")]
 

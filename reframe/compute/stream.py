@@ -91,6 +91,7 @@ class Stream(ThreadsOnCores):
     descr = "STREAM, memory bandwidth of one node"
     valid_prog_environs = ["+stream"]
     executable = "stream_c.exe"
+    proves = {"memory": "copy"}
     declares = {name.lower(): "MB/s" for name in ("Copy", "Scale", "Add", "Triad")}
 
     def read(self):
@@ -125,6 +126,7 @@ class BabelStream(ThreadsOnCores):
     descr = "BabelStream with OpenMP, memory bandwidth of one node"
     valid_prog_environs = ["+babelstream-omp"]
     executable = "omp-stream"
+    proves = {"memory": "copy"}
     declares = {name.lower(): "MB/s" for name in babelstream.KERNELS if name != "Nstream"}
 
     @run_before("run")

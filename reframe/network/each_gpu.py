@@ -35,6 +35,7 @@ class EachGpu(GpusOfNode, SweepCheck):
     size = variable(COUNT, value=SIZE)
 
     kind = "network"
+    proves = {"GPU link": "(host_to_device|device_to_host)_worst"}
     descr = "every GPU of all nodes, with the host and with each other"
     tags = {"smoke", "network", "gpu"}
     valid_systems = ["+intra-node +gpu +cuda", "+inter-node +gpu +cuda"]

@@ -14,6 +14,7 @@ from assay import metrics
 from assay.compare.sweep import slow_rails
 from assay.compare.tournament import measured
 from assay.compare.tournament.measured import Pair
+from assay.declared import OF_NETWORK
 from assay.parse import Parsed, ParseError, ib_perftest
 from assay.prove import counters
 from assay.run.nodes import AllNodesCheck
@@ -62,6 +63,7 @@ class IbPerftest(AllNodesCheck):
 
     program = parameter(list(PROGRAMS))
     kind = "network"
+    proves = OF_NETWORK
     tags = {"smoke", "network"}
     valid_systems = ["+inter-node +rc_verbs"]
     valid_prog_environs = ["+ib-perftest"]

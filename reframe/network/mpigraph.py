@@ -29,6 +29,7 @@ class MpiGraph(MpiTransportCheck):
     """Bandwidths of all pairs: the median, and the worst pair. Between nodes, each has one rank."""
 
     kind = "network"
+    proves = {"rate": "bandwidth_worst"}
     time_limit = "30m"
     tags = {"smoke", "network"}
     valid_prog_environs = ["+mpigraph"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from assay.declared import OF_NETWORK
 from assay.parse import nccl_tests
 from assay.prove.plan import Doubt
 from assay.run.gpu import GpuState
@@ -61,6 +62,7 @@ class NcclBase(GpuState, MpiCheck):
     """A program of nccl-tests on all GPUs, with its validation and the path of each pair."""
 
     kind = "network"
+    proves = OF_NETWORK
     time_limit = "15m"
     tags = {"smoke", "network", "gpu"}
     valid_prog_environs = ["+nccl-tests"]

@@ -29,6 +29,7 @@ class Nvbandwidth(GpuState, StrictCheck):
     """Median and worst rate of the copies of all GPUs of a node, by their copy engines."""
 
     kind = "network"
+    proves = {"GPU link": "(host_to_device|device_to_host)_worst"}
     descr = "nvbandwidth, copies of all GPUs of a node"
     time_limit = "10m"
     tags = {"smoke", "network", "gpu"}

@@ -13,7 +13,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
 from assay.declared import GPUS as BETWEEN_GPUS
-from assay.declared import HOSTS
+from assay.declared import HOSTS, OF_NETWORK
 from assay.parse import Parsed, osu
 from assay.prove import gpu_health, gpu_paths, links, mpi
 from assay.run import StrictCheck
@@ -37,6 +37,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     """Needs the parameters ``benchmark`` and ``configuration``."""
 
     kind = "network"
+    proves = OF_NETWORK
     time_limit = "15m"
     tags = {"network", "gpu", "paper"}
     built = "osu"

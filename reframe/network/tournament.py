@@ -22,6 +22,7 @@ from assay.compare import advise, bisection
 from assay.compare.tournament import measured, schedule
 from assay.compare.tournament.diagnosis import conclude, diagnose
 from assay.compare.tournament.model import Fault
+from assay.declared import OF_NETWORK
 from assay.judge import Verdict
 from assay.parse import ParseError
 from assay.prove.launch import short_name
@@ -41,6 +42,7 @@ class Tournament(PairsOfNodes):
     """Latency and bandwidth of all pairs of nodes; names the slow node or the slow link."""
 
     _diagnosis = None
+    proves = OF_NETWORK
     least_nodes = 3  # with two nodes, a slow node looks like a slow link
     #: Medians over all pairs. A single pair is judged by the rounds and the second pass.
     declares = {f"{test.metric}_median": test.unit for test in measured.TESTS.values()}

@@ -15,6 +15,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from assay.declared import OF_NETWORK
 from assay.parse import ucx_perftest
 from assay.prove import gpu_health, gpu_paths, links
 from assay.prove.gpu_paths import Sent
@@ -54,6 +55,7 @@ class UcxGpu(GpuMixin, StrictCheck):
         [name for name, c in gpu_paths.CONFIGURATIONS.items() if gpu_paths.INTRA in c.places]
     )
     kind = "network"
+    proves = OF_NETWORK
     time_limit = "5m"
     tags = {"smoke", "network", "gpu"}
     valid_systems = ["+gpu +intra-node"]

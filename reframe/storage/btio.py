@@ -44,6 +44,7 @@ class BtIo(StorageMixin, MpiCheck):
     full_class = variable(typ.Str["|".join(("", *BTIO_CLASSES))], value="")
 
     kind = "storage"
+    proves = {"write": "io_rate"}
     tags = {"storage"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+btio"]

@@ -34,6 +34,7 @@ class EachNode(SweepCheck):
     """Write and read throughput of each node's file system; names the slow node."""
 
     kind = "storage"
+    proves = {"write": "write_worst", "read": "read_worst"}
     descr = "IOzone on each node in turn"
     tags = {"smoke", "storage"}
     valid_systems = ["+storage"]

@@ -30,6 +30,7 @@ class Fio(StorageMixin, StrictCheck):
     """Rate and tail latency of random reads and writes of one node, past the page cache."""
 
     kind = "storage"
+    proves = {"write": "write_rate", "read": "read_rate"}
     descr = "fio, random reads and writes of 4 KiB"
     tags = {"smoke", "storage"}
     valid_systems = ["+storage"]

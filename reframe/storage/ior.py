@@ -31,6 +31,7 @@ class Ior(Io500Check):
     bytes = variable(SIZE, value="4x-memory")
 
     executable = "ior"
+    proves = {"write": "write", "read": "read"}
     declares = {"write": "MiB/s", "read": "MiB/s"}
 
     @run_after("setup")

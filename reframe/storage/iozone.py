@@ -50,6 +50,7 @@ class IozoneBase(StorageMixin, StrictCheck):
     """The cells of a table: all must be there, in the mode that was asked for."""
 
     kind = "storage"
+    proves = {"write": "write", "read": "read"}
     valid_systems = ["+storage"]
     valid_prog_environs = ["+iozone"]
     executable = "iozone"

@@ -6,7 +6,8 @@ report knows them for every case, measured or not. The report draws by them and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 #: How a figure is drawn; docs/adding-a-benchmark.md says what each kind needs of an output.
@@ -17,6 +18,14 @@ PLACE, PARTITION = "{place}", "{partition}"
 
 #: Where messages between buffers in host memory, and between buffers in GPU memory, belong.
 HOSTS, GPUS = "between hosts", f"between GPUs {PLACE}"
+
+
+#: What tests of messages between nodes prove, each by its metrics: a slow link may have the time of
+#: small messages of a good one.
+OF_NETWORK = {
+    "latency": "latency_(8B|median)",
+    "rate": r".*(latency|bandwidth)_(\d+MiB|worst)|bandwidth_median",
+}
 
 
 @dataclass(frozen=True)
@@ -52,3 +61,15 @@ class Figure:
 def as_json(figures: Iterable[Figure]) -> list[dict[str, str]]:
     """Figures as a record and a plan keep them."""
     return [asdict(figure) for figure in figures]
+
+
+def proven_by(proves: Mapping[str, str], metrics: Iterable[str]) -> dict[str, list[str]]:
+    """The metrics of a test that would show a fault, by what is at fault, as a record keeps them.
+
+    :param proves: what is at fault -> a pattern of metrics, as a test declares them.
+    """
+    names = [*metrics]
+    return {
+        what: [name for name in names if re.fullmatch(pattern, name)]
+        for what, pattern in proves.items()
+    }

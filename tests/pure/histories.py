@@ -21,7 +21,11 @@ def case(
     known: dict[str, Any] = {
         "verdict": Verdict.PASS,
         "metrics": (Metric("bandwidth", value, "GB/s", Verdict.PASS),),
-        "record": {"nodes": [node], "scheduler": "slurm"},
+        "record": {
+            "nodes": [node],
+            "scheduler": "slurm",
+            "proves": {"rate": ["bandwidth"]},
+        },
     }
     return Case(name, name, f"{name}_{node}", "made", "net", "mpi", **{**known, **other})
 

@@ -76,7 +76,7 @@ class Watch:
 def retries(monkeypatch):
     """The run in progress may repeat failed cases once; `retries.current_run` counts."""
     now = SimpleNamespace(current_run=0)
-    monkeypatch.setattr(runner, "_running", [SimpleNamespace(max_retries=1)])
+    monkeypatch.setattr(runner, "_running", [1])
     monkeypatch.setattr(runner.runtime, "runtime", lambda: now)
     return now
 

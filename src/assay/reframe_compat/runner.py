@@ -58,9 +58,17 @@ def retries() -> int:
 
 
 def again(task: Any) -> bool:
-    """Whether the runner will launch a case again that failed, or whose dependency failed."""
-    if not retries() or runtime.runtime().current_run >= retries():
+    """Whether the runner will launch a case again.
+
+    It does so for a case that failed, or whose dependency failed, and for one that passed in
+    ReFrame and needs another launch to pass.
+    """
+    few = task.result == "pass" and bool(getattr(task.check, "_record", {}).get("again"))
+    most = retries() or int(few)
+    if not most or runtime.runtime().current_run >= most:
         return False
+    if few:
+        return True
     if task.result == "skip":
         return str(task.exc_info[1]) == "dependencies failed"
     # Ours fails at once in a further attempt if it is settled: see assay.run.attempts.
@@ -103,7 +111,7 @@ def _retry(self: Any, of_reframe: Any, cases: Sequence[Any]) -> None:
     if not retries() and not (few and all(testcase.of_assay(task.check) for task in failed())):
         return
     if few:
-        self._printer.info(f"{few} cases passed their first launch, and are launched again\n")
+        self._printer.info(f"cases that passed, and are launched again: {few}\n")
     stats.failed = lambda run=-1: [*failed(run), *again(run)]
     try:
         of_reframe(self, cases)

@@ -106,6 +106,7 @@ class HplCheck(LinpackCheck):
 
     input_name = "HPL.dat"
     declares = {"performance": "GFLOP/s"}
+    proves = {"processor": "performance"}
     #: What the program calls itself, in the words of `assay.parse.hpl`.
     reports = hpl.HOST
 

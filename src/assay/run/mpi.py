@@ -18,6 +18,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.catalogue import IN_IMAGE
+from assay.declared import OF_NETWORK
 from assay.parse import Parsed, openmpi, ucx_log
 from assay.prove import launch, links, mpi, node_state, steering, transports
 from assay.prove.launch import SKIPPED_FILE
@@ -423,3 +424,5 @@ class TransportMixin(UcxMixin):
 
 class MpiTransportCheck(TransportMixin, MpiCheck):
     """An MPI program over a chosen transport: pml ucx is forced, and its selection is proven."""
+
+    proves = OF_NETWORK

@@ -74,6 +74,9 @@ class StrictCheck(JobScript, Believed, Judged, rfm.RunOnlyRegressionTest):
     #: The figures that each case is a part of: a list of :class:`assay.declared.Figure`.
     figures = variable(typ.List[Figure], value=[], loggable=False)
 
+    #: What is at fault (see :data:`assay.show.nodes.PARTS`) -> a pattern of metrics that show it.
+    proves = variable(typ.Dict[str, str], value={}, loggable=False)
+
     #: Fewest launches of a case that passes; less than the default changes nothing. If launches are
     #: slow by chance, like a coin, one case of four passes on two of them, and one of 64 on six.
     least_launches = variable(int, value=LAUNCHES_TO_PASS)

@@ -12,7 +12,6 @@ import json
 import re
 import shlex
 import sys
-from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -34,17 +33,14 @@ NODE, CABLE, DEVICE = "node", "cable", "device"
 FAIL, UNDECIDED, NOT_MEASURED, PASS = "FAIL", "UNDECIDED", "NOT MEASURED", "PASS"
 CODES = {FAIL: 1, UNDECIDED: Exit.INCONCLUSIVE, NOT_MEASURED: Exit.PARTIAL, PASS: Exit.PASS}
 
-#: Kind of part -> the word of a partition whose nodes have it (``-``: all), tests that would show
-#: its faults, and patterns of metrics: one of each must be judged. A network has the time of
-#: small messages and the rate of large ones, a GPU has its memory or arithmetic, and its link.
+#: Kind of part -> the word of a partition whose nodes have it (``-``: all), and words that tests
+#: declare in `proves`; a metric of each must be judged.
 PARTS = {
-    "processor": "- EachCore|Hpcc|Hpl|HplStudy dgemm_(star|worst)|hpl|performance",
-    "memory": "- BabelStream|EachCore|Hpcc|Hpcg|Stream copy(_worst)?|stream_copy_star|rating",
-    "network": "inter-node IbPerftest|Imb|MpiGraph|Nccl.*|NetPipe|Osu.*|Tournament|UcxGpu.* "
-    r"latency_(8B|median) .*(latency|bandwidth)_(\d+MiB|worst)|bandwidth_median",
-    "GPU": "gpu BabelStreamGpu|EachGpu|GpuHplStudy|Nvbandwidth copy_worst|performance "
-    "(host_to_device|device_to_host)_worst",
-    "disk": "storage BtIo|EachNode|Fio|Ior|Iozone write(_worst|_rate)?|io_rate read(_worst|_rate)?",
+    "processor": ("-", ("processor",)),
+    "memory": ("-", ("memory",)),
+    "network": ("inter-node", ("latency", "rate")),
+    "GPU": ("gpu", ("GPU", "GPU link")),
+    "disk": ("storage", ("write", "read")),
 }
 
 #: Longest reason that is given to Slurm; it keeps the whole text, but sinfo shows little of it.
@@ -102,7 +98,7 @@ def _kinds(run: Session, nodes: int) -> list[str]:
     places = mapping(run.plan.promise.get("words")).values()
     words = {"-", *(word for place in places for word in sequence(place))}
     words |= {"inter-node"} if nodes > 1 else set()
-    return [kind for kind, said in PARTS.items() if said.split()[0] in words or not places]
+    return [kind for kind, (word, _) in PARTS.items() if word in words or not places]
 
 
 def _accused(one: Suspect) -> Row:
@@ -142,10 +138,10 @@ def _doubtful(node: str, case: Case) -> bool:
 
 
 def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterable[Case]) -> Part:
-    _, tests, *patterns = PARTS[kind].split()
+    _, needed = PARTS[kind]
 
     def of(cases: Iterable[Case]) -> list[Case]:
-        alike = [case for case in cases if re.fullmatch(tests, case.test)]
+        alike = [case for case in cases if {*needed} & {*mapping(case.record.get("proves"))}]
         if kind == "network":  # within a node, bytes cross none
             return [case for case in alike if case.nodes != 1]
         return [case for case in alike if case.parameters.get("sync") != "cached"]  # no disk
@@ -153,10 +149,15 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
     for verdict, found in ((FAIL, of(failed)), (UNDECIDED, of(doubts))):
         if found:
             return Part(verdict, tuple(dict.fromkeys(case.test for case in found)))
-    passed = [case for case in of(its) if case.verdict is Verdict.PASS]
-    judged = [(c.test, m.name) for c in passed for m in c.metrics if m.verdict is Verdict.PASS]
-    proofs = [{test: 1 for test, name in judged if re.fullmatch(p, name)} for p in patterns]
-    return Part(PASS, tuple(dict(ChainMap(*proofs)))) if all(proofs) else Part(NOT_MEASURED)
+    proofs: dict[str, dict[str, None]] = {what: {} for what in needed}
+    for case in (case for case in of(its) if case.verdict is Verdict.PASS):
+        judged = {metric.name for metric in case.metrics if metric.verdict is Verdict.PASS}
+        for what, names in mapping(case.record.get("proves")).items():
+            if what in proofs and not judged.isdisjoint(map(str, sequence(names))):
+                proofs[what][case.test] = None
+    if all(proofs.values()):
+        return Part(PASS, tuple({test: None for tests in proofs.values() for test in tests}))
+    return Part(NOT_MEASURED)
 
 
 def drains(run: Session, found: Iterable[Row]) -> tuple[list[str], list[str]]:

@@ -16,7 +16,7 @@ from assay.judge import outcome as ladder
 from assay.show import remedies
 from assay.store.cases import Case, Metric, Session, grouped
 from assay.store.record import BUSY, CALIBRATION
-from assay.store.sanitize import line, mapping
+from assay.store.sanitize import line, mapping, sequence
 
 #: Columns of the table of healthy runs, docs/ledger.csv.
 COLUMNS = (
@@ -26,13 +26,13 @@ COLUMNS = (
 
 UNDECIDED = "could not be decided"
 
-#: Headline -> the base of its unit, and what kind, test and metric of its numbers are like.
+#: Headline -> the base of its unit, and the word of `proves` of its metrics.
 HEADLINES = {
-    "latency": ("s", "network .*latency"),
-    "bandwidth": ("B/s", "network (?!MemoryCopy).*bandwidth"),
-    "memory": ("B/s", ".*(MemoryCopy|Stream|stream|triad)"),
-    "HPL": ("FLOP/s", "compute .*(?i:hpl)"),
-    "storage": ("B/s", "storage .* write"),
+    "latency": ("s", "latency"),
+    "bandwidth": ("B/s", "rate"),
+    "memory": ("B/s", "memory"),
+    "HPL": ("FLOP/s", "processor"),
+    "storage": ("B/s", "write"),
 }
 
 #: Name of a library -> the extra of a stack that holds its version.
@@ -148,11 +148,12 @@ def headlines(cases: Iterable[Case]) -> list[tuple[str, tuple[Case, Metric] | No
     """
     found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
     for case in cases:
+        proves = mapping(case.record.get("proves"))
         for metric in case.metrics:
-            said = f"{case.kind} {case.test} {metric.name}"
-            for name, (base, pattern) in HEADLINES.items():
-                unit = metrics.UNITS.get(metric.unit)
-                if unit and unit.base == base and metric.value and re.match(pattern, said):
+            unit = metrics.UNITS.get(metric.unit)
+            for name, (base, word) in HEADLINES.items():
+                named = metric.name in sequence(proves.get(word))
+                if unit and unit.base == base and metric.value and named:
                     value = metric.value * unit.factor * (1 if base == "s" else -1)
                     rank = (worst_first(metric.verdict), -case.nodes, value)
                     found[name].append((rank, case, metric))

@@ -53,6 +53,7 @@ def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> d
         "purpose": test.purpose,
         "parameters": case,
         "figures": declared.as_json(test.figures),
+        "proves": declared.proven_by(test.proves, test.declares),
         "nodes": nodes,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": launches,

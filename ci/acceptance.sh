@@ -59,7 +59,9 @@ unset RFM_VERBOSE
 echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 
 run=0
-.venv/bin/reframe "${arguments[@]}" "$@" -r &
+leash=() # ReFrame ends, and with it its jobs, also if this script is killed by SIGKILL
+setpriv --pdeathsig TERM true 2>/dev/null && leash=(setpriv --pdeathsig TERM)
+"${leash[@]}" .venv/bin/reframe "${arguments[@]}" "$@" -r &
 reframe=$!
 # On an interrupt, ReFrame cancels its jobs and reports what is done. The page is then written as
 # usual. A background job of a shell ignores SIGINT: the first signal is TERM, the second KILL.

@@ -33,6 +33,7 @@ if broken("squeue-fails"):
     sys.exit("slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
 if (here / "squeue-hangs").exists():
     time.sleep(1000)
+(here / "asked").touch()
 for number in sys.argv[sys.argv.index("-j") + 1].split(","):
     job = here / "jobs" / number
     state = job.read_text()
@@ -47,11 +48,12 @@ for number in sys.argv[sys.argv.index("-j") + 1].split(","):
 """,
     "scancel": """\
 with open(here / "cancelled", "a") as log:
-    log.write(sys.argv[1] + "\\n")
+    log.write(" ".join(sys.argv[1:]) + "\\n")
 if (here / "scancel-fails").exists():
     sys.exit("scancel: error: Kill job error on job id 1: Access/permission denied")
-if (here / "jobs" / sys.argv[1]).read_text() == "PENDING":
-    (here / "jobs" / sys.argv[1]).write_text("gone")
+for number in sys.argv[1:]:
+    if (here / "jobs" / number).read_text() == "PENDING":
+        (here / "jobs" / number).write_text("gone")
 """,
     "scontrol": """\
 if (here / "scontrol-hangs").exists():

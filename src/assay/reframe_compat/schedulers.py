@@ -29,6 +29,7 @@ from reframe.core.schedulers import local, slurm
 from reframe.utility import osext
 
 from assay import deadline
+from assay.reframe_compat import leash
 
 #: How long Slurm may take for actions that normally take seconds [s]: to complete a job, to cancel
 #: a job, to end a job that is out of time. It has a third of it to answer, a command a sixth.
@@ -145,6 +146,10 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         self._dead = False
         self._asked: list[str] = []
 
+    def submit(self, job: Any) -> None:
+        super().submit(job)
+        leash.tell("+", job.jobid)
+
     def poll(self, *jobs: Any) -> None:
         asked = [job for job in jobs if job is not None and not job.given_up]
         if not asked:
@@ -187,6 +192,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         if job.kind != kind:
             job.kind, job.since = kind, now
         if kind == "ended":
+            leash.tell("-", job.jobid)
             return
         here = now - job.since
         out_of_time = job.time_limit and kind == "running" and here > job.time_limit + limit

@@ -35,7 +35,7 @@ from assay.judge import RED, Verdict
 from assay.node import provenance
 from assay.node.provenance import without_user
 from assay.quantities import number
-from assay.reframe_compat import runner, testcase
+from assay.reframe_compat import leash, runner, testcase
 from assay.store import promise as promises
 from assay.store import run_folder, session
 from assay.store.cases import Case
@@ -159,7 +159,7 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
     over = threading.Event()
     threading.Thread(target=_watch_files, args=(folder, over), daemon=True).start()
     try:
-        with told:
+        with leash.held(folder / LOG), told:
             yield
     finally:
         over.set()

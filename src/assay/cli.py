@@ -264,15 +264,19 @@ def _of_bundles(commands: Commands) -> None:
         "the run is not the expected one.",
     )  # fmt: skip
     verify.add_argument("file", type=Path, metavar="FILE")
-    known = "the known signers, as ssh-keygen takes them: NAME, and the public key, on each line"
-    _option(verify, "--signers", "FILE", known)
-    contents = "accept an unknown signer, or none: only the contents are checked"
-    _flag(verify, "--any-signer", contents)
+    _signers(verify)
     _option(verify, "--site", "SITE", "the only site that is expected", type=str)
     since = "the run began then or later (2026-11-28, or with T09:30 behind)"
     _option(verify, "--since", "DATE", since, type=_date)
     nodes = "exactly these nodes are expected (node[01-04],login1)"
     _option(verify, "--nodes", "NODES", nodes, type=str)
+
+
+def _signers(parser: argparse.ArgumentParser) -> None:
+    known = "the known signers, as ssh-keygen takes them: NAME, and the public key, on each line"
+    _option(parser, "--signers", "FILE", known)
+    contents = "accept an unknown signer, or none: only the contents are checked"
+    _flag(parser, "--any-signer", contents)
 
 
 def _of_references(commands: Commands) -> None:
@@ -310,7 +314,8 @@ def _of_history(commands: Commands) -> None:
     run = "assay.history.command:run"
     add = _add(
         actions, "add", run, "add what runs measured",
-        "Each session is added once. A source that is not whole is named and left out.",
+        "Each session is added once, a killed one by its finished cases. A source that is not "
+        "whole is named and left out, and the exit code is then 2.",
     )  # fmt: skip
     show = _add(
         actions, "show", run, "each metric of each case, run by run",
@@ -329,6 +334,7 @@ def _of_history(commands: Commands) -> None:
         _option(action, "history", "DIR", own)
     sources = "results directories, and files of `assay archive` and `assay certify`"
     _option(add, "sources", "RESULTS", sources, nargs="+")
+    _signers(add)
     _option(show, "--last", "N", "runs (default: 10)", type=_above_zero("number", 9), default=10)
     _option(show, "--page", "FILE", "write HTML, too")
     for action in (show, changes):

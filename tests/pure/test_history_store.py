@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import sqlite3
 import threading
 from pathlib import Path
@@ -110,9 +112,10 @@ def test_an_empty_history_is_shown(tmp_path: Path, capsys) -> None:
 
 
 def added(capsys: pytest.CaptureFixture[str], folder: Path, *sources: Path) -> tuple[str, str]:
-    """What the command says, on both channels."""
-    assert main(["history", "add", str(folder), *map(str, sources)]) == 0
+    """What the command says, on both channels; a source that is left out makes it red."""
+    code = main(["history", "add", "--any-signer", str(folder), *map(str, sources)])
     said = capsys.readouterr()
+    assert code == (2 if said.err else 0)
     return said.out, said.err
 
 
@@ -167,8 +170,10 @@ def without_records(results: Results) -> None:
         path.unlink()
 
 
-def without_report(results: Results) -> None:
+def without_report_and_plan(results: Results) -> None:
     results.file.unlink()
+    for path in results.directory.rglob("session.json"):
+        path.unlink()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +182,7 @@ def without_report(results: Results) -> None:
         (cut, "run-report-0.json: not JSON"),
         (of_no_time, "run-report-0.json: does not say when the session began"),
         (without_records, "run-report-0.json: no case left a record"),
-        (without_report, "results: no run report is in it"),
+        (without_report_and_plan, "results: no run report is in it"),
     ],
 )
 def test_a_harmed_source_is_named_and_the_others_are_added(
@@ -188,7 +193,8 @@ def test_a_harmed_source_is_named_and_the_others_are_added(
     (line,) = err.splitlines()
     assert line.startswith("assay history: left out: ")
     assert said in line
-    assert "1 new sessions" in out
+    # What the cases of a torn report measured is also in their records.
+    assert f"{2 if harm is cut else 1} new sessions" in out
 
 
 def test_a_forged_bundle_is_named_and_left_out(tmp_path, capsys) -> None:
@@ -200,6 +206,41 @@ def test_a_forged_bundle_is_named_and_left_out(tmp_path, capsys) -> None:
     assert "0 new sessions" in out
     assert "run.zip: the file is truncated, or is no bundle" in err
     assert "nothing: no run report is in it" in err
+
+
+def test_an_unsigned_bundle_is_added_only_if_somebody_says_so(tmp_path, capsys) -> None:
+    bundle = tmp_path / "run.zip"
+    archive(bundle)
+    capsys.readouterr()
+    assert main(["history", "add", str(tmp_path / "history"), str(bundle)]) == 2
+    said = capsys.readouterr()
+    assert "0 new sessions" in said.out
+    assert "run.zip: UNSIGNED: " in said.err
+
+
+def test_the_finished_cases_of_a_killed_session_are_added_once(tmp_path, capsys) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(REPORT.parents[1], results)
+    (output,) = (results / "output").iterdir()
+    plan = {
+        "schema": 1,
+        "started": "20260101T000000+0000",
+        "host": "vm",
+        "command": [],
+        "cases": [],
+    }
+    (output / "session.json").write_text(json.dumps(plan))
+    (results / "reports" / REPORT.name).unlink()
+    assert added(capsys, tmp_path / "history", results)[0].startswith("assay history: 1 new ")
+    assert added(capsys, tmp_path / "history", results)[0].startswith("assay history: 0 new ")
+    assert {row["session"] for row in rows(tmp_path / "history")} == {
+        f"{output.name}-vm-20260101T000000+0000"
+    }
+
+
+def test_a_job_that_ran_nothing_is_no_loss(tmp_path, capsys) -> None:
+    (tmp_path / "job").mkdir()
+    assert "0 new sessions" in added(capsys, tmp_path / "history", tmp_path / "job")[0]
 
 
 def test_a_session_that_cannot_be_written_leaves_nothing_of_itself(folder: Path) -> None:
@@ -214,7 +255,7 @@ def test_a_session_that_cannot_be_written_leaves_nothing_of_itself(folder: Path)
 # --- harm -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("harm", ["text", "torn", "other version"])
+@pytest.mark.parametrize("harm", ["text", "torn", "other version", "emptied", "no tables"])
 @pytest.mark.parametrize("action", ["show", "add"])
 def test_a_harmed_history_stays_as_it_is(folder: Path, capsys, harm: str, action: str) -> None:
     path = folder / store.FILE
@@ -222,16 +263,21 @@ def test_a_harmed_history_stays_as_it_is(folder: Path, capsys, harm: str, action
         path.write_text("this is no history\n" * 500)
     elif harm == "torn":
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif harm == "emptied":
+        path.write_bytes(b"")
     else:
         with sqlite3.connect(path) as connection:
-            connection.execute("PRAGMA user_version = 999")
+            if harm == "no tables":
+                connection.executescript("DROP VIEW history; DROP TABLE measured")
+            else:
+                connection.execute("PRAGMA user_version = 999")
         connection.close()
     before = path.read_bytes()
     more = [str(REPORT.parents[1])] if action == "add" else []
     assert main(["history", action, str(folder), *more]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"assay history: {path}: ")
-    assert "move it away" in line
+    assert ("remove it to begin anew" if harm == "emptied" else "move it away") in line
     assert path.read_bytes() == before
 
 

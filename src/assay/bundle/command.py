@@ -141,7 +141,7 @@ def _checked(
     :raises BundleError: it cannot be checked.
     """
     told: list[tuple[str, str | None]] = []
-    packed = bundle.read(args.file, lambda *signed: told.append(_signer(args, *signed)))
+    packed = bundle.read(args.file, lambda *signed: told.append(accepted(args, *signed)))
     signer, key = told[0]
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch).resolve()
@@ -183,7 +183,7 @@ def _statement(file: Path) -> Mapping[str, Any]:
     return dict(said)
 
 
-def _signer(args: argparse.Namespace, sums: bytes, signed: bytes | None) -> tuple[str, str | None]:
+def accepted(args: argparse.Namespace, sums: bytes, signed: bytes | None) -> tuple[str, str | None]:
     """Who signed, in words, and the fingerprint of the key; None if nobody did.
 
     :raises Refused: the signature is wrong, or not of a known signer, who was asked for.

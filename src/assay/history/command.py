@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from assay import files
+from assay.bundle import command
 from assay.exits import Exit
 from assay.history import page, series, store
 
@@ -16,25 +19,26 @@ def run(args: argparse.Namespace) -> int:
     """Do one action and return the exit code."""
     try:
         if args.action == "add":
-            print(added(args.history, args.sources))
-        else:
-            if (args.history / "reports").is_dir():
-                added(args.history, [args.history])
-            (_show if args.action == "show" else _changes)(args)
+            said, left_out = added(args.history, args.sources, partial(command.accepted, args))
+            print(said)
+            return Exit.UNKNOWN if left_out else Exit.PASS
+        if (args.history / "reports").is_dir():
+            added(args.history, [args.history])
+        (_show if args.action == "show" else _changes)(args)
     except (store.StoreError, OSError) as error:
         print(f"assay history: {error}", file=sys.stderr)
         return Exit.UNKNOWN
     return Exit.PASS
 
 
-def added(history: Path, sources: Sequence[Path]) -> str:
+def added(history: Path, sources: Sequence[Path], accept: Any = None) -> tuple[str, list[str]]:
     """Add what is new to a history, name what was left out, and say how much was added."""
     with store.opened(history, create=True) as connection:
-        new, left_out = store.add(connection, sources)
+        new, left_out = store.add(connection, sources, accept)
         (count,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
     for line in left_out:
         print(f"assay history: left out: {line}", file=sys.stderr)
-    return f"assay history: {new} new sessions, {count} in {history}"
+    return f"assay history: {new} new sessions, {count} in {history}", left_out
 
 
 def _show(args: argparse.Namespace) -> None:

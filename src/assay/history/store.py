@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from assay.judge import GREEN
 from assay.show import nodes, summary
 from assay.store import bundle, run_folder, session
 from assay.store.cases import Case, Session
+from assay.store.record import FILE as RECORD
 
 #: The file in the folder of a history, or in the results directory of a site.
 FILE = "history.db"
@@ -51,19 +53,21 @@ def opened(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
     :raises StoreError: there is no history, it is damaged, or it cannot be read or written.
     """
     file = path if path.suffix == ".db" else path / FILE
-    if create:
+    if create and not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
+        _make(file)
+    elif file.is_file() and not file.stat().st_size:
+        mend = "restore it from a copy, or remove it to begin anew"
+        raise StoreError(f"{file}: is empty: it was emptied; {mend}")
     elif not file.is_file():
         raise StoreError(f"{file}: there is no history; make it: assay history add {path} RESULTS")
     try:
         # The mode rw also rolls back what a killed process left, which the mode ro cannot.
         connection = sqlite3.connect(
-            f"{file.resolve().as_uri()}?mode={'rwc' if create else 'rw'}",
+            f"{file.resolve().as_uri()}?mode=rw",
             uri=True, timeout=PATIENCE, isolation_level=None,
         )  # fmt: skip
         with contextlib.closing(connection):
-            if create and not _version(connection):
-                connection.executescript(SCHEMA)
             if (version := _version(connection)) != VERSION:
                 raise StoreError(
                     f"{file}: of version {version}, this assay has {VERSION}; move it away, and "
@@ -77,13 +81,37 @@ def opened(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         ) from None
 
 
+def _make(file: Path) -> None:
+    """Make an empty history at once, unless another process was faster.
+
+    :raises OSError, StoreError: it cannot be written; nothing is left behind.
+    """
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
+            connection.executescript(SCHEMA)
+        with contextlib.suppress(FileExistsError):
+            os.link(new, file)
+    except sqlite3.Error as error:
+        raise StoreError(f"{file}: {error}; free space, or name another folder") from None
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def add(connection: sqlite3.Connection, sources: Iterable[Path]) -> tuple[int, list[str]]:
+def add(
+    connection: sqlite3.Connection,
+    sources: Iterable[Path],
+    accept: Callable[[bytes, bytes | None], object] | None = None,
+) -> tuple[int, list[str]]:
     """Add the sessions of results directories and bundles, each once.
 
+    A killed session has no run report; its finished cases are added when nothing runs any more.
+
+    :param accept: says by an error whose bundles are not read: see :func:`assay.store.bundle.read`.
     :returns: how many sessions are new, and one line for each source or session that was left out,
         with the reason.
     :raises sqlite3.Error: the history is damaged or cannot be written.
@@ -95,15 +123,17 @@ def add(connection: sqlite3.Connection, sources: Iterable[Path]) -> tuple[int, l
             try:
                 if source.is_file():
                     results = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                    bundle.unpack(bundle.read(source).members, results)
+                    bundle.unpack(bundle.read(source, accept).members, results)
                     results /= bundle.RESULTS
                 reports = run_folder.run_reports(results / "reports")
             except (bundle.BundleError, bundle.Refused) as error:
                 left_out.append(f"{source}: {error}")
                 continue
-            if not reports:
+            killed = [] if results is not source else _killed(results, reports)
+            empty = source.is_dir() and not any(source.rglob(RECORD))  # a job that ran nothing
+            if not (reports or killed or empty):
                 left_out.append(f"{source}: no run report is in it; name results or a bundle")
-            for report in reports:
+            for report in (*reports, *killed):
                 try:
                     new += _add(connection, report, sealed=results is not source)
                 except session.ReportError as error:
@@ -111,6 +141,16 @@ def add(connection: sqlite3.Connection, sources: Iterable[Path]) -> tuple[int, l
                 except ValueError as error:
                     left_out.append(f"{report}: {error}")
     return new, left_out
+
+
+def _killed(results: Path, reports: Iterable[Path]) -> list[Path]:
+    """The folders of the sessions that no readable run report is of, unless a run goes on."""
+    reported = set()
+    for report in reports:
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            reported.add(Path(files.read_json(report)["session_info"]["prefix_output"]).name)
+    folders = [] if run_folder.holder(results) else sorted((results / "output").glob("*"))
+    return [f for f in folders if f.name not in reported and run_folder.read_plan(f)]
 
 
 def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
@@ -123,6 +163,12 @@ def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
         if connection.execute("SELECT 1 FROM sessions WHERE uuid = ?", (uuid,)).fetchone():
             return False
     found = session.load(report, sealed=sealed)
+    if found.salvaged and found.start:
+        if not any(case.record for case in found.cases):
+            return False  # nothing had ended
+        found = dataclasses.replace(
+            found, uuid=f"{report.name}-{found.host}-{found.start:%Y%m%dT%H%M%S%z}"
+        )
     if found.start is None or not found.uuid:
         raise ValueError("does not say when the session began, or which one it is")
     if not any(case.record for case in found.cases):

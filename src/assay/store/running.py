@@ -6,6 +6,7 @@ the session ends, the unfinished cases are therefore known.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import json
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -27,7 +29,7 @@ from textwrap import shorten
 from typing import Any
 
 from reframe.core import runtime
-from reframe.core.exceptions import ConfigError, what
+from reframe.core.exceptions import ConfigError, ForceExitError, what
 from reframe.core.logging import INFO, WARNING, getlogger
 
 from assay import declared, files
@@ -59,6 +61,10 @@ logging.addLevelName(SAID, "assay")
 #: Words for cases that no verdict ends.
 AGAIN, NOT_RUN = "launched again", "not run"
 
+#: What a run keeps free for its report and log, for each case and four times more [B]. Of 67 cases,
+#: the report had 10 kB for each.
+ROOM = 1 << 15
+
 #: Files that stay open for the life of this process. Closing a file would release its lock.
 _held: list[Any] = []
 
@@ -80,6 +86,9 @@ def begin(results: Path) -> Path:
     :raises ConfigError: another run writes to the results, a session of that name exists, or the
         results cannot be written.
     """
+    # On a full disk, each line of the log would else print a trace.
+    logging.raiseExceptions = False
+    atexit.register(_close_logs)
     # Others read what is new only where somebody let them read the folder of all results.
     if results.stat().st_mode & 0o5 != 0o5:
         os.umask(os.umask(0o077) | 0o007)
@@ -106,8 +115,11 @@ def promise(compare: Compare) -> None:
 
 
 def _hold(results: Path, session: str) -> None:
-    (results / LOCK).touch()
-    stream = (results / LOCK).open("r+")
+    try:
+        (results / LOCK).touch()
+        stream = (results / LOCK).open("r+")
+    except OSError as error:
+        raise ConfigError(f"{results}: cannot be written ({error.strerror})") from None
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -148,10 +160,19 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
         "promise": kept,
         "cases": planned,
     }
-    # An option may put the outputs elsewhere, where the report then looks for the plan.
-    for where in {folder, Path(runtime.runtime().output_prefix)}:
-        where.mkdir(parents=True, exist_ok=True)
-        files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
+    stack = contextlib.ExitStack()
+    try:
+        stack.enter_context(_room(folder.parents[1], len(planned)))
+        # An option may put the outputs elsewhere, where the report then looks for the plan.
+        for where in {folder, Path(runtime.runtime().output_prefix)}:
+            where.mkdir(parents=True, exist_ok=True)
+            files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
+    except OSError as error:
+        stack.close()
+        raise runner.NotAccepted(
+            f"{folder}: no room for the results of {len(planned)} cases ({error.strerror}): make "
+            "room, or name another directory by ASSAY_RESULTS="
+        ) from None
     told = Progress(planned, folder / LOG)
     # In front: the last failure that --max-failures allows ends the run in ReFrame's own listener.
     tests.policy.task_listeners.insert(0, told)
@@ -159,11 +180,42 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
     over = threading.Event()
     threading.Thread(target=_watch_files, args=(folder, over), daemon=True).start()
     try:
-        with leash.held(folder / LOG), told:
+        with stack, leash.held(folder / LOG), told:
             yield
     finally:
         over.set()
     _accept(tests, kept)
+
+
+def _close_logs() -> None:
+    for handler in getattr(getlogger().logger, "handlers", ()):
+        with contextlib.suppress(OSError):
+            handler.close()
+
+
+@contextlib.contextmanager
+def _room(results: Path, cases: int) -> Iterator[None]:
+    """Keeps room for what is written after the last case, whatever fills the disk until then.
+
+    :raises OSError: there is no such room.
+    """
+    reserve = results / ".reserve"
+    try:
+        with reserve.open("wb") as stream:
+            os.posix_fallocate(stream.fileno(), 0, ROOM * (cases + 4))
+        yield
+    finally:
+        reserve.unlink(missing_ok=True)
+
+
+def _full(folder: Path) -> str:
+    """Why a folder takes no more files; empty if it does."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as stream:
+            stream.write(bytes(ROOM))
+    except OSError as error:
+        return error.strerror or "error"
+    return ""
 
 
 def _watch_files(folder: Path, over: threading.Event) -> None:
@@ -338,6 +390,9 @@ class Progress(testcase.Listener):
             why = f": {shorten(why, LONGEST, placeholder=' ...')}" if why else ""
             done = f"{self._cases - len(self._left)}/{self._cases}{self._rest()}"
             self._tell(f"{word:<15} {name.display_name} @{name.where}{why} [{done}]")
+        folder = Path(self._log).parent
+        if task.result == "fail" and (full := _full(folder)):
+            raise ForceExitError(f"{folder} takes no more files ({full}): the run ends; make room")
 
     on_task_success = on_task_failure = on_task_xfailure = on_task_xsuccess = _ended
     on_task_skip = _ended

@@ -35,7 +35,6 @@ ON_CLUSTER = $(filter-out vgpu,$(LAB))
 # GPUs have no gdrcopy, which the full profile demands.
 PROFILE ?= $(if $(LAB),smoke)
 
-export $(GIVEN)
 export ASSAY_STACK = $(STACK)
 ifdef DEADLINE
 export ASSAY_DEADLINE = $(DEADLINE)
@@ -199,3 +198,6 @@ image-test:
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
 	find src reframe site-config studies tests lab -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Behind all defaults: `?=` takes a variable that is exported for one that is set.
+export $(GIVEN)

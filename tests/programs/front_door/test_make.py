@@ -71,3 +71,25 @@ def test_nodes_with_a_kernel_of_their_own_get_the_kernel_first() -> None:
     )
     places = [done.stdout.find(words) for words in order]
     assert -1 not in places and places == sorted(places), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ("SITE=vcluster", "CALIBRATE_ARGS", "-- --system vcluster:inter-node -n "),
+        ("SITE=local", "CALIBRATE_ARGS", ""),
+        ("SITE=local", "DISTRO", "bookworm"),
+        ("DISTRO=forky", "MACHINE", "smoke"),
+        ("SITE=vgpu", "PROFILE", "smoke"),
+        ("PYTHON=python3.12", "SITE", "local"),
+    ],
+)
+def test_recipes_find_the_defaults_in_their_environment(
+    tmp_path: Path, given: str, name: str, value: str
+) -> None:
+    """A variable that is exported before its default is set has none."""
+    show = tmp_path / "Makefile"
+    show.write_text(f'include {ROOT}/Makefile\nshow:\n\t@echo "$${name}"\n')
+    shown = run("make", "-s", "-f", show, "show", given, cwd=ROOT).stdout.strip()
+    assert shown.startswith(value)
+    assert bool(shown) is bool(value)

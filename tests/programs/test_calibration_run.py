@@ -178,9 +178,20 @@ def noisy(run, turn):
             [1, 0.6, 1.01, 0.61, 0.6, 0.99, 0.59],
             "performance: its launches have two speeds: 4 near",
         ),
-        ([0.92**k for k in range(7)], "performance: its launches drift: from 31.24 at the beginn"),
-        ([1, 0.4, 1.5, 0.7, 2, 0.5, 1.2], "performance: its launches spread from 13.58 to "),
-        ([1] * 7, "its 7 launches are identical to the last digit"),
+        pytest.param(
+            *(
+                [0.92**k for k in range(7)],
+                "performance: its launches drift: from 31.24 at the beginn",
+            ),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *([1, 0.4, 1.5, 0.7, 2, 0.5, 1.2], "performance: its launches spread from 13.58 to "),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *([1] * 7, "its 7 launches are identical to the last digit"), marks=pytest.mark.long
+        ),
     ],
 )
 def test_launches_that_are_not_of_one_machine_in_one_state_are_refused(site, factors, says):

@@ -265,8 +265,16 @@ class Ended:
         assert memory < MEMORY
 
 
+#: Each command with each of its files; the short run takes a third of them.
+CASES = [(words, what) for words, those in FILES.items() for what in those]
+
+
 @pytest.mark.parametrize(
-    ("words", "what"), [(words, what) for words, those in FILES.items() for what in those]
+    ("words", "what"),
+    [
+        case if number % 3 == 0 else pytest.param(*case, marks=pytest.mark.long)
+        for number, case in enumerate(CASES)
+    ],
 )
 def test_a_hostile_file_is_refused_in_one_line(tmp_path, words, what):
     site("references: []\n")(tmp_path / "file.sites")

@@ -45,7 +45,9 @@ def left(results):
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     "moment", [m if m == 24 else pytest.param(m, marks=pytest.mark.long) for m in MOMENTS]
 )

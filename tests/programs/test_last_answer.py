@@ -77,7 +77,13 @@ def check_no_answer(bench, said):
     assert "assay_run_verdict 2.0" in (bench.results / "metrics.prom").read_text()
 
 
-@pytest.mark.parametrize("how", STARTS)
+@pytest.mark.parametrize(
+    "how",
+    [
+        how if how.endswith(("selected", "file")) else pytest.param(how, marks=pytest.mark.long)
+        for how in STARTS
+    ],
+)
 def test_a_start_that_fails_leaves_no_older_answer(bench, passed, how):
     arguments, variables, change = STARTS[how]
     older = (bench.results / "report.html").read_text()
@@ -116,7 +122,9 @@ def test_a_run_that_goes_on_has_no_answer_yet(bench, passed):
     check_no_answer(bench, "did not start")
 
 
-@pytest.mark.parametrize("asked", [{"SITE": "nobody"}, {"PROFILE": "half"}, {"ASSAY_STACK": "no"}])
+@pytest.mark.parametrize(
+    "asked", [{"SITE": "nobody"}, pytest.param({"PROFILE": "half"}, marks=pytest.mark.long)]
+)
 def test_what_make_refuses_before_the_set_up_is_the_last_run(bench, passed, asked):
     lock = bench.results / ".lock"
     size = lock.stat().st_size

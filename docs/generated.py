@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     """The parser that `assay.cli.main` builds before it reads the command line."""
     built: list[argparse.ArgumentParser] = []
 
-    def keep(self: argparse.ArgumentParser, _given: Sequence[str]) -> None:
+    def keep(self: argparse.ArgumentParser, *_given: object) -> None:
         built.append(self)
         raise SystemExit
 

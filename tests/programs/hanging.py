@@ -52,11 +52,15 @@ class Hanging:
         }
         self.log = (bench.folder / "said").open("w+")
 
+    def words(self):
+        """The command."""
+        return [str(REFRAME), *self.arguments, *self.more, "-r", "-v"]
+
     def __enter__(self):
         # A background job of a shell ignores SIGINT. The child would inherit this from the tests.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(
-            [str(REFRAME), *self.arguments, *self.more, "-r", "-v"],
+            self.words(),
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from bench import REFRAME
 from hanging import Hanging
 from slurm_fake import FakeSlurm
 
@@ -31,6 +32,16 @@ class Stubborn(Hanging):
 
     def hangs(self):
         return super().hangs() and len(self.processes()) == 2
+
+
+class Calibration(Stubborn):
+    """The run of `assay calibrate`."""
+
+    def words(self):
+        folder = ("--site", "bench", "--folder", str(self.bench.site.parent))
+        cases = ("-c", str(self.checks), "-n", self.name, "--exec-policy=serial")
+        assay = str(REFRAME.with_name("assay"))
+        return [assay, "calibrate", *folder, "--launches", "7", "--", *cases]
 
 
 class Pending(Hanging):
@@ -63,10 +74,16 @@ def told(run):
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+    ("kind", "number"),
+    [
+        (Stubborn, signal.SIGKILL),
+        pytest.param(Stubborn, signal.SIGINT, marks=pytest.mark.long),
+        (Calibration, signal.SIGKILL),
+        pytest.param(Calibration, signal.SIGTERM, marks=pytest.mark.long),
+    ],
 )
-def test_whatever_a_run_started_ends_with_it(bench, number):
-    with Stubborn(bench) as run:
+def test_whatever_a_run_started_ends_with_it(bench, kind, number):
+    with kind(bench) as run:
         started = [*run.processes(), int(run.pids.read_text())]
         run.end(number)
         for process in started:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -124,7 +126,9 @@ def _measure(file: Path, args: argparse.Namespace) -> Path:
         environment["RFM_COLORIZE"] = "no"
     print("assay calibrate:", *command, flush=True)
     try:
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, check=False, preexec_fn=_die_with_us
+        )
     except OSError as error:
         raise CalibrationError(f"{reframe}: {error.strerror}; type make setup") from None
     report = run_folder.run_report(folder)
@@ -139,6 +143,11 @@ def _measure(file: Path, args: argparse.Namespace) -> Path:
         flush=True,
     )
     return report
+
+
+def _die_with_us() -> None:
+    """Lets Linux end this process when its parent dies: prctl(2), ``PR_SET_PDEATHSIG`` is 1."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _write(path: Path, content: str, dry_run: bool) -> None:

@@ -53,11 +53,11 @@ def task(number, how="success", verdict="PASS", why=None, settled=True, **more):
 class Watch:
     """A run with a clock that the test controls."""
 
-    def __init__(self, numbers, *more):
+    def __init__(self, numbers, *more, rounds=1):
         self.now = 0.0
         self.said = []
         planned = [*(case(number) for number in numbers), case("f", fixture=True), *more]
-        self.progress = Progress(planned, "a.log", self.said.append, lambda: self.now)
+        self.progress = Progress(planned, "a.log", self.said.append, lambda: self.now, rounds)
 
     def after(self, seconds, number, how="success", **its):
         self.now += seconds
@@ -181,6 +181,17 @@ def test_a_case_waits_while_a_case_that_it_depends_on_is_launched_again(retries)
     retries.current_run = 1
     watch.after(10, 0, "skip", why="dependencies failed")
     assert watch.newest.startswith("not run Test %n=0 @here:node+system: dependencies failed [1/2")
+
+
+def test_each_round_of_a_calibration_counts_and_only_a_change_has_a_line():
+    watch = Watch([1, 2], rounds=3)
+    for _ in range(2):
+        for number in (1, 2):
+            watch.after(10, number)
+    assert len(watch.said) == 2
+    assert watch.progress.line() == "elapsed 0:40, 4 of 6 launches, about 0:20 left"
+    watch.after(10, 1, "failure", verdict="FAIL", why="slow")
+    assert watch.newest == "FAIL Test %n=1 @here:node+system: slow (and 1 more) [5/6, about 0:10 left]"
 
 
 def test_a_fixture_is_told_of_only_if_it_did_not_pass():

@@ -173,7 +173,7 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
             f"{folder}: no room for the results of {len(planned)} cases ({error.strerror}): make "
             "room, or name another directory by ASSAY_RESULTS="
         ) from None
-    told = Progress(planned, folder / LOG)
+    told = Progress(planned, folder / LOG, rounds=1 + tests._num_reruns)
     # In front: the last failure that --max-failures allows ends the run in ReFrame's own listener.
     tests.policy.task_listeners.insert(0, told)
     tests.policy.task_listeners.append(testcase.KeepsOutputs())
@@ -310,15 +310,21 @@ class Progress(testcase.Listener):
         log: Path | str = LOG,
         say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        rounds: int = 1,
     ) -> None:
-        """`planned` has the cases in the form of :data:`PLAN`, `log` the lines of ReFrame."""
+        """`planned` has the cases in the form of :data:`PLAN`, `log` the lines of ReFrame.
+
+        :param rounds: how often ReFrame launches each case (``--reruns``). After the first round a
+            case has a line only if it ended in another way.
+        """
         # A case: ReFrame's hash, and ``system:partition+environ``.
         self._planned = {
             (case["hashcode"], f"{case['system']}:{case['partition']}+{case['environ']}"): case
             for case in planned
         }
-        self._left = {key for key, case in self._planned.items() if not case["fixture"]}
-        self._cases = len(self._left)
+        ours = (key for key, case in self._planned.items() if not case["fixture"])
+        self._left = Counter(dict.fromkeys(ours, rounds))
+        self._cases, self._unit = self._open(), "cases" if rounds == 1 else "launches"
         self._told: dict[tuple[str, str], str] = {}
         self._log = log
         self._say = say or partial(getlogger().log, SAID)
@@ -336,7 +342,7 @@ class Progress(testcase.Listener):
     def __exit__(self, *_: object) -> None:
         self._over.set()
         counts = [f"{number} {word}" for word, number in Counter(self._told.values()).items()]
-        counts += [f"{len(self._left)} not ended"] if self._left else []
+        counts += [f"{left} not ended"] if (left := self._open()) else []
         after = _minutes(self._clock() - self._start)
         self._say(f"{', '.join(counts)} after {after}; ReFrame's own lines: {self._log}")
 
@@ -345,20 +351,25 @@ class Progress(testcase.Listener):
             if self._clock() - self._last >= EVERY:
                 self._tell(self.line())
 
+    def _open(self) -> int:
+        """The launches that have not ended. `tuple`: the thread of the progress reads it, too."""
+        return sum(tuple(self._left.values()))
+
     def _tell(self, text: str) -> None:
         self._last = self._clock()
         self._say(text)
 
     def line(self) -> str:
         """A line such as ``elapsed 1:35, 23 of 67 cases, about 2:50 left``."""
-        elapsed, done = self._clock() - self._start, self._cases - len(self._left)
-        return f"elapsed {_minutes(elapsed)}, {done} of {self._cases} cases{self._rest()}"
+        elapsed, done = self._clock() - self._start, self._cases - self._open()
+        return f"elapsed {_minutes(elapsed)}, {done} of {self._cases} {self._unit}{self._rest()}"
 
     def _rest(self) -> str:
         """The time left, if the launches so far tell it. It only falls until the next one ends."""
-        left = self._mean * len(self._left) - (self._clock() - self._newest)
+        more = self._open()
+        left = self._mean * more - (self._clock() - self._newest)
         # The first cases may take milliseconds, and say nothing about the others.
-        begun = self._launches > BEGUN * (self._launches + len(self._left))
+        begun = self._launches > BEGUN * (self._launches + more)
         return f", about {_minutes(left)} left" if begun and left > 0 else ""
 
     def _ended(self, task: Any) -> None:
@@ -372,7 +383,7 @@ class Progress(testcase.Listener):
             self._mean = (self._newest - self._start) / self._launches
         told = self._told.pop(key, "")
         if not runner.again(task):
-            self._left.discard(key)
+            self._left -= Counter([key])
             if case["fixture"] and task.result == "pass":
                 return
             known = told == word or (told in RED and word in RED)
@@ -381,14 +392,14 @@ class Progress(testcase.Listener):
                 return  # a settled case fails at once in each further attempt
         else:
             if not case["fixture"]:
-                self._left.add(key)
+                self._left[key] = max(1, self._left[key])
             if word == NOT_RUN:
                 return  # it waits for another case
             word = AGAIN
         if self._alone or "foreign" not in case:
             name = session.named(case)
             why = f": {shorten(why, LONGEST, placeholder=' ...')}" if why else ""
-            done = f"{self._cases - len(self._left)}/{self._cases}{self._rest()}"
+            done = f"{self._cases - self._open()}/{self._cases}{self._rest()}"
             self._tell(f"{word:<15} {name.display_name} @{name.where}{why} [{done}]")
         folder = Path(self._log).parent
         if task.result == "fail" and (full := _full(folder)):

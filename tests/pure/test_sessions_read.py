@@ -80,7 +80,6 @@ def test_a_session_has_a_new_folder(tmp_path, monkeypatch, named):
 
     from assay.store import running
 
-    tmp_path.chmod(0o755)  # else the process gets another umask
     monkeypatch.setattr(running.runner, "around", lambda _: None)
     monkeypatch.setenv("ASSAY_SESSION", named)
     monkeypatch.setattr(running.time, "strftime", lambda *_: "20261122T120000")

@@ -6,8 +6,13 @@ the kernel limits (modelled.py). Whether a real measurement shows a fault is ask
 cluster_matrix.py, on a quiet machine.
 """
 
+import re
+import subprocess
+import time
+
 import pytest
-from emulated import UNJUDGED, reason_to_skip, up
+from bench import REFRAME, ROOT
+from emulated import COMMAND, UNJUDGED, reason_to_skip, up
 from modelled import Model
 
 pytestmark = [
@@ -90,3 +95,39 @@ def test_a_fault_is_caught_and_its_node_is_named(healthy, model, fault, case, sa
         assert accused == {fault[1]}
     else:  # a pair that failed for its losses accuses both ends
         assert all(fault[1] in said["nodes"] for said in healthy.records[case]["accused"])
+
+
+def test_a_killed_run_leaves_no_job_in_the_queue(healthy):
+    """Another job holds all nodes, so those of the run wait."""
+    results = healthy.state / "home" / "killed"
+    login = ("run", "login", "--")
+
+    def queue():
+        return healthy(*login, "squeue", "--noheader", "--format=%j").stdout.split()
+
+    healthy(*login, "mkdir", "-p", str(results))
+    healthy(*login, "sbatch", "--exclusive", "--nodes=4", "--job-name=other", "--wrap=sleep inf")
+    suite = subprocess.Popen(
+        [
+            *(str(COMMAND), *login, "env", f"ASSAY_RESULTS={results}", str(REFRAME)),
+            *("-C", str(healthy.site() / "reframe.py"), "-c", str(ROOT / "reframe")),
+            *("-R", "-r", "-n", "Tournament|EachNode", "--mode", "smoke"),
+        ],
+        env=healthy.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while len(queue()) < 3:
+        assert suite.poll() is None, suite.stdout.read()
+    process = re.search(r"process (\d+) of", (results / ".lock").read_text())[1]
+    healthy(*login, "kill", "-KILL", process)
+    suite.communicate()
+    end = time.monotonic() + 60
+    while queue() != ["other"] and time.monotonic() < end:
+        pass  # squeue takes its time
+    assert queue() == ["other"]
+    (log,) = results.glob("output/*/reframe.log")
+    assert "the run was killed" in log.read_text()
+    healthy(*login, "scancel", "--name=other")

@@ -88,6 +88,7 @@ def results_directory(site_file: str | Path) -> Path:
 
 
 def _written(path: Path) -> None:
+    # Nobody else reads below it. A umask would hide the compiled modules of the suite, too.
     path.mkdir(0o750, parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=path).close()
 

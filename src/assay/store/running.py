@@ -89,9 +89,6 @@ def begin(results: Path) -> Path:
     # On a full disk, each line of the log would else print a trace.
     logging.raiseExceptions = False
     atexit.register(_close_logs)
-    # Others read what is new only where somebody let them read the folder of all results.
-    if results.stat().st_mode & 0o5 != 0o5:
-        os.umask(os.umask(0o077) | 0o007)
     output, now = results / "output", time.strftime("%Y%m%dT%H%M%S")
     names = chain([now], (f"{now}-{number}" for number in count(2)))
     free = (name for name in names if not (output / name).exists())

@@ -122,7 +122,9 @@ def test_our_tests_run_at_places_and_theirs_on_their_partitions(site, ran, tmp_p
     assert added == ["NodeHealth"]
     # The variable says where jobs write, and makes no run PARTIAL.
     assert "RFM_PREFIX" not in run.output
-    assert [*tmp_path.glob("stage/*/theirs/batch")]
+    (stage,) = tmp_path.glob("stage/*")
+    assert [*stage.glob("theirs/batch")]
+    assert stage.stat().st_mode & 0o777 == 0o750
 
 
 def test_a_folder_of_tests_that_selects_nothing_is_red_with_what_is_missing(site, ran):

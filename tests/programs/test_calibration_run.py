@@ -179,18 +179,17 @@ def noisy(run, turn):
             "performance: its launches have two speeds: 4 near",
         ),
         pytest.param(
-            *(
-                [0.92**k for k in range(7)],
-                "performance: its launches drift: from 31.24 at the beginn",
-            ),
+            [0.92**k for k in range(7)],
+            "performance: its launches drift: from 31.24 at the beginn",
             marks=pytest.mark.long,
         ),
         pytest.param(
-            *([1, 0.4, 1.5, 0.7, 2, 0.5, 1.2], "performance: its launches spread from 13.58 to "),
+            [1, 0.4, 1.5, 0.7, 2, 0.5, 1.2],
+            "performance: its launches spread from 13.58 to ",
             marks=pytest.mark.long,
         ),
         pytest.param(
-            *([1] * 7, "its 7 launches are identical to the last digit"), marks=pytest.mark.long
+            [1] * 7, "its 7 launches are identical to the last digit", marks=pytest.mark.long
         ),
     ],
 )

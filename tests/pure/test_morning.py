@@ -82,7 +82,7 @@ def test_what_is_overdue_is_named_with_the_command_that_measures_exactly_that(al
     recent = histories.case(10.0, "n2")
     code, lines = alone(days_ago(9, *two()), days_ago(1, recent), days=7)
     assert code == Exit.PARTIAL
-    assert next(line for line in lines if "overdue: 7 days" in line).startswith("n1 | ")
+    assert next(line for line in lines if "not proven within 7 days" in line).startswith("n1 | ")
     args = "-n '^Made' --distribute=all -J nodelist=n1"
     assert lines[-1] == f'make acceptance SITE=made REFRAME_ARGS="{args}"'
 

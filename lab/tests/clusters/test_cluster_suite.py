@@ -8,7 +8,6 @@ cluster_matrix.py, on a quiet machine.
 
 import re
 import subprocess
-import time
 
 import pytest
 from bench import REFRAME, ROOT
@@ -23,6 +22,9 @@ pytestmark = [
 #: Lost packets are counted, so this is no rate. A loaded host makes TCP send some packets again,
 #: where none was lost: more than the usual limit, and less than this share.
 RESENT = 0.002
+
+#: How long the job of a test may hold the nodes [s].
+MOST = 600
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,8 @@ def test_a_fault_is_caught_and_its_node_is_named(healthy, model, fault, case, sa
     healthy("fault", *fault)
     done, cases = run(healthy, model, case[0])
     result, reason = cases[case]
-    assert done.returncode != 0 and result == "fail", done.stdout[-3000:]
+    said = done.stdout[-3000:], healthy.records.get(case)
+    assert done.returncode != 0 and result == "fail", said
     assert says in reason
     accused = {node for said in healthy.records[case]["accused"] for node in said["nodes"]}
     if fault[0] != "loss":
@@ -106,9 +109,10 @@ def test_a_killed_run_leaves_no_job_in_the_queue(healthy):
         return healthy(*login, "squeue", "--noheader", "--format=%j").stdout.split()
 
     healthy(*login, "mkdir", "-p", str(results))
-    where = ("--exclusive", "--nodes=4", "--output=/dev/null", "--chdir=/")
-    healthy(*login, "sbatch", *where, "--job-name=other", "--wrap=sleep inf")
-    suite = subprocess.Popen(
+    # It ends by itself, and with it the jobs of a run that this test could not kill.
+    where = ("--exclusive", "--nodes=4", "--output=/dev/null", "--chdir=/", "--job-name=other")
+    healthy(*login, "sbatch", *where, f"--wrap=sleep {MOST}")
+    with subprocess.Popen(
         [
             *(str(COMMAND), *login, "env", f"ASSAY_RESULTS={results}", str(REFRAME)),
             *("-C", str(healthy.site() / "reframe.py"), "-c", str(ROOT / "reframe")),
@@ -119,16 +123,16 @@ def test_a_killed_run_leaves_no_job_in_the_queue(healthy):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
-    while len(queue()) < 2:
-        assert suite.poll() is None, suite.stdout.read()
-    process = re.search(r"process (\d+) of", (results / ".lock").read_text())[1]
-    healthy(*login, "kill", "-KILL", process)
-    suite.communicate()
-    end = time.monotonic() + 60
-    while queue() != ["other"] and time.monotonic() < end:
+    ) as suite:
+        try:
+            while len(queue()) < 2:
+                assert suite.poll() is None, suite.stdout.read()
+        finally:
+            process = re.search(r"process (\d+) of", (results / ".lock").read_text())[1]
+            healthy(*login, "kill", "-KILL", process, check=False)
+    while len(left := queue()) > 1:
         pass  # squeue takes its time
-    assert queue() == ["other"]
+    healthy(*login, "scancel", "--name=other")
+    assert left == ["other"]
     (log,) = results.glob("output/*/reframe.log")
     assert "the run was killed" in log.read_text()
-    healthy(*login, "scancel", "--name=other")

@@ -65,7 +65,7 @@ def _site(connection: sqlite3.Connection, run: Session, system: str) -> Exit:
     print("\nnode | last proven (UTC) | by | state")
     for node, (at, its) in sorted(proven.items()):
         states = [f"{row.verdict}: {row.reasons[0]}" for row in [accused.get(node)] if row]
-        states += [f"overdue: {days} days"] * (node in late)
+        states += [f"overdue: not proven within {days} days"] * (node in late)
         print(node, at, ", ".join(sorted(its)) or "-", "; ".join(states) or "-", sep=" | ")
     alone = {test.split()[0] for (test,) in connection.execute(
         "SELECT DISTINCT test FROM history WHERE system = ? AND node != ''", (system,)
@@ -78,13 +78,7 @@ def _site(connection: sqlite3.Connection, run: Session, system: str) -> Exit:
     if accusing - alone or (names and not alone):  # these take several nodes at once
         measure.append(remedies.again(system, accusing - alone))
     rows = [accused.get(node) or nodes.Row(nodes.NODE, node, (node,)) for node in proven]
-    commands, refused = nodes.drains(run, rows)
-    for what, lines in (
-        ("To drain the failed nodes (not executed):", commands),
-        ("Not drained:", refused),
-        ("To measure what is accused or overdue:", measure),
-    ):
-        print(*(["", what, *lines] if lines else []), sep="\n", end="\n" * bool(lines))
+    nodes.show_commands(*nodes.drains(run, rows), measure)
     codes = {nodes.CODES[row.verdict] for row in accused.values()}
     return Exit(min(codes)) if codes else Exit.PARTIAL if late else Exit.PASS
 

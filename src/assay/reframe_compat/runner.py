@@ -57,6 +57,11 @@ def retries() -> int:
     return _running[-1] if _running else 0
 
 
+def rounds(runner: Any) -> int:
+    """How often a run launches each of its cases: once, and once more for each ``--reruns``."""
+    return 1 + int(runner._num_reruns)
+
+
 def again(task: Any) -> bool:
     """Whether the runner will launch a case again.
 

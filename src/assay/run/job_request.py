@@ -17,9 +17,8 @@ from reframe.core.builtins import run_after, run_before
 from reframe.core.logging import getlogger
 from reframe.utility.typecheck import Duration
 
+from assay import slurm
 from assay.run.case import CaseBase
-
-SLURM = ("slurm", "squeue")
 
 #: Launchers of ReFrame for mpirun, and those that start a remote shell.
 _MPIRUN = ("mpirun", "mpirun-openmpi", "mpirun-intelmpi", "mpiexec")
@@ -46,7 +45,7 @@ _SHARING = re.compile(r"--exclusive|--oversubscribe|--share|(^| )-s( |$)")
 
 #: Scheduler -> a limit of time in its options; that of all others.
 _TIMES = {
-    **dict.fromkeys(SLURM, re.compile(r"(?:--time[= ]|(?:^| )-t ?)([\d:-]+)")),
+    **dict.fromkeys(slurm.SCHEDULERS, re.compile(r"(?:--time[= ]|(?:^| )-t ?)([\d:-]+)")),
     "lsf": re.compile(r"(?:^| )-W ([\d:]+)"),
 }
 _TIME = re.compile(r"(?:walltime|h_rt)=([\d:]+)")
@@ -242,7 +241,7 @@ class JobRequest(CaseBase):
     def _ask_for_whole_nodes(self) -> None:
         asked, job, scheduler = " ".join(self._options()), self.job, self._scheduler
         place = re.search(r"place=(\S+)", asked)
-        if scheduler in SLURM:
+        if scheduler in slurm.SCHEDULERS:
             self.exclusive_access: bool = self.exclusive_access or not _SHARING.search(asked)
             if self._whole_memory and "--mem" not in asked:
                 job.options.append("--mem=0")

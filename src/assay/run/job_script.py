@@ -10,11 +10,11 @@ from pathlib import Path
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before
 
-from assay import deadline
+from assay import deadline, slurm
 from assay.prove import busy, counters, launch, steering
 from assay.reframe_compat import testcase
 from assay.run import attempts, options
-from assay.run.job_request import SLURM, JobRequest
+from assay.run.job_request import JobRequest
 from assay.run.site import misdescribed
 from assay.store import record
 
@@ -57,7 +57,7 @@ class JobScript(JobRequest):
         # A job that asks for more nodes than are up stays in the queue for ever.
         self.max_pending_time = partition.extras.get("max_pending", MAX_PENDING)
         # By default Slurm restarts a job after its node has died, which hides the failure.
-        if partition.scheduler.registered_name in SLURM:
+        if partition.scheduler.registered_name in slurm.SCHEDULERS:
             self.job.options.append("--no-requeue")
         if not self.parallel:
             self.job.launcher = getlauncher("local")()

@@ -21,6 +21,7 @@ from assay.accused import How
 from assay.exits import Exit
 from assay.judge import Verdict
 from assay.prove.launch import short_name
+from assay.show.remedies import again
 from assay.show.suspects import Suspect, causes, suspects
 from assay.store import promise, session
 from assay.store.cases import Case, Session
@@ -200,14 +201,9 @@ def drains(run: Session, found: Iterable[Row]) -> tuple[list[str], list[str]]:
 def repeats(run: Session, found: Iterable[Row]) -> list[str]:
     """The commands that measure again, one for each site: all tests, if a node was not measured."""
     left = [row for row in found if row.verdict != PASS]
-    # A record may hold anything. Only what can be the name of a test goes into a command.
-    tests = sorted({test for row in left for test in row.tests if test.isidentifier()})
-    which = f" REFRAME_ARGS=\"-n '{'|'.join(f'^{test}' for test in tests)}'\""
-    if any(row.verdict == NOT_MEASURED for row in left):
-        which = ""
-    elif not tests:
-        return []
-    return [f"make acceptance SITE={shlex.quote(s)}{which}" for s in run.systems]
+    tests = {test for row in left for test in row.tests if test.isidentifier()}
+    whole = any(row.verdict == NOT_MEASURED for row in left)
+    return [again(site, () if whole else tests) for site in run.systems if whole or tests]
 
 
 def table(found: Sequence[Row]) -> list[str]:
@@ -260,11 +256,15 @@ def _show(run: Session, found: Sequence[Row]) -> None:
     failed = [case for case in run.cases if case.verdict is Verdict.FAIL and not case.accused]
     if failed:
         print(f"{len(failed)} failed cases accuse nobody; type: assay report")
-    commands, refused = drains(run, found)
+    show_commands(*drains(run, found), repeats(run, found))
+
+
+def show_commands(drain: Sequence[str], refused: Sequence[str], measure: Sequence[str]) -> None:
+    """Print what an operator may paste next; an empty list has no heading."""
     for said, lines in (
-        ("To drain the failed nodes (not executed):", commands),
+        ("To drain the failed nodes (not executed):", drain),
         ("Not drained:", refused),
-        ("To measure again:", repeats(run, found)),
+        ("To measure again:", measure),
     ):
         if lines:
-            print("\n".join(["", said, *lines]))
+            print("", said, *lines, sep="\n")

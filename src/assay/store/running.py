@@ -164,13 +164,16 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
         for where in {folder, Path(runtime.runtime().output_prefix)}:
             where.mkdir(parents=True, exist_ok=True)
             files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
+        stage = Path(runtime.runtime().stage_prefix)
+        if folder.parents[1] not in stage.parents:  # a site that has ReFrame keeps its own place
+            stage.mkdir(0o750, parents=True, exist_ok=True)
     except OSError as error:
         stack.close()
         raise runner.NotAccepted(
             f"{folder}: no room for the results of {len(planned)} cases ({error.strerror}): make "
             "room, or name another directory by ASSAY_RESULTS="
         ) from None
-    told = Progress(planned, folder / LOG, rounds=1 + tests._num_reruns)
+    told = Progress(planned, folder / LOG, rounds=runner.rounds(tests))
     # In front: the last failure that --max-failures allows ends the run in ReFrame's own listener.
     tests.policy.task_listeners.insert(0, told)
     tests.policy.task_listeners.append(testcase.KeepsOutputs())

@@ -78,8 +78,8 @@ def newest(results: Path) -> Path:
         for path in reports[-1:]:
             older = f"; for the run before it, type: assay report --session {path}"
         raise NoAnswer(
-            f"{results}: the last run ({said}) did not start: no case was run, and what reframe or "
-            f"make printed says why{older}"
+            f"{results}: the last run ({said}) did not start: no case ran, and the output of "
+            f"reframe or make says why{older}"
         )
     # Results of a version that did not note the last start.
     latest = (results / run_folder.LATEST).resolve()

@@ -286,6 +286,14 @@ def test_the_numbers_are_those_of_most_nodes_with_their_bounds():
     assert dict(summary.headlines(both))["latency"] == (both[1], good)
 
 
+def test_a_run_of_an_older_suite_has_no_numbers_there_and_is_not_called_unmeasured():
+    older = session.load(FAULTS / "disk-slow" / "reports" / "run-report-0.json")
+    html = rendered(older)
+    assert 'id="judged"' in html
+    assert 'id="numbers"' not in html
+    assert "not measured" not in html
+
+
 IPC = [
     "cuda_ipc carried nothing: UCX did not count messages of 8 B, between GPU-6d-00 and GPU-6d-01",
     "cuda_ipc carried nothing: UCX did not count messages of 1048576 B, between GPU-6d75-00 and "
@@ -304,7 +312,7 @@ def test_one_broken_path_is_one_cause_with_its_node():
     (cause,) = suspects.causes(broken)
     assert (cause.said, cause.alike, cause.at) == (IPC[0], tuple(IPC[1:]), ("vm",))
     first = part(
-        rendered(dataclasses.replace(run("rate"), cases=tuple(broken))), "suspects", "numbers"
+        rendered(dataclasses.replace(run("rate"), cases=tuple(broken))), "suspects", "judged"
     )
     assert first.count("cuda_ipc") == 1
     assert "on vm: EachNode" in first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,12 +141,15 @@ def judged(cases: Iterable[Case]) -> int:
     return sum(any(m.verdict is not Verdict.RECORDED for m in case.metrics) for case in cases)
 
 
-def headlines(cases: Iterable[Case]) -> list[tuple[str, tuple[Case, Metric] | None]]:
+def headlines(cases: Sequence[Case]) -> list[tuple[str, tuple[Case, Metric] | None]]:
     """The number for each of :data:`HEADLINES`; None if none was measured.
 
+    There is none at all if no record says what its metrics prove, as in a run of an older suite.
     A judged number comes first, of these the worst verdict, then most nodes, then the best value.
     """
     found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
+    if not any("proves" in case.record for case in cases):
+        return []
     for case in cases:
         proves = mapping(case.record.get("proves"))
         for metric in case.metrics:

@@ -3,6 +3,7 @@
 import re
 import runpy
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,21 @@ def test_only_a_site_that_reads_or_emulates_the_machine_takes_any_host(site, mon
         taken = [h for h in HOSTS if any(re.match(p, h) for p in system["hostnames"])]
         everywhere = site in ("local", "any", "vgpu", "debian12-cuda")
         assert taken == (list(HOSTS) if everywhere else []), system["hostnames"]
+
+
+def test_the_plain_command_finds_the_tests_of_the_suite_from_anywhere(tmp_path):
+    file = SITES / "any" / "reframe.py"
+
+    def found(*words, **variables):
+        reframe = Path(sys.executable).with_name("reframe")
+        variables.update(ASSAY_RESULTS=tmp_path / "results", HOME=tmp_path)
+        done = shell.run(reframe, *words, "-l", cwd=tmp_path, **variables)
+        return re.findall(r"^Found (\d+) check", done.stdout, re.M) or done.stdout
+
+    every = found("-C", file, "-c", ROOT / "reframe", "-R")
+    assert int(every[0]) > 50
+    assert found("-C", file) == every
+    assert found("--system=any", RFM_CONFIG_FILES=file) == every
 
 
 def debian12(monkeypatch, tmp_path, release):

@@ -269,7 +269,8 @@ def configuration(  # noqa: PLR0913
     screen = {"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}
     logs = {"handlers$": [screen], "handlers": [_log_file(log)], "handlers_perflog": [*perflog]}
     # The environment of the stack is part of what is measured: do not purge it.
-    general = {**_reports(results), "purge_environment": False, **(general or {})}
+    tests = {"check_search_path": [str(files.SUITE / "reframe")], "check_search_recursive": True}
+    general = {**tests, **_reports(results), "purge_environment": False, **(general or {})}
     return {
         "systems": systems,
         "environments": [each for each in environments if each["name"] in kept],

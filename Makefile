@@ -55,7 +55,7 @@ help:
 	@echo 'make lint        linters and type checker only'
 	@echo 'make docs        build the documentation as a site: build/docs/index.html'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
-	@echo 'make venv        .venv only, from requirements.lock'
+	@echo 'make venv        .venv only, from requirements/run.lock'
 	@echo 'make spack       install the Spack stack of SITE exactly as its lock says'
 	@echo 'make lock        solve the Spack lock of SITE anew, and show what changed'
 	@echo 'make image       build the image of the suite, from the last commit: docs/containers.md'
@@ -173,11 +173,11 @@ LOCK = ci/words.sh LOCK_ARGS .venv/bin/uv pip compile pyproject.toml --quiet --u
 
 pylock:
 	@ci/setup-venv.sh dev
-	$(LOCK) --extra checkout --output-file requirements.lock
-	$(LOCK) --extra checkout --extra studies --constraints requirements.lock \
-		--output-file requirements-studies.lock
-	$(LOCK) --extra checkout --extra studies --extra dev --constraints requirements-studies.lock \
-		--output-file requirements-dev.lock
+	$(LOCK) --extra checkout --output-file requirements/run.lock
+	$(LOCK) --extra checkout --extra studies --constraints requirements/run.lock \
+		--output-file requirements/studies.lock
+	$(LOCK) --extra checkout --extra studies --extra dev --constraints requirements/studies.lock \
+		--output-file requirements/dev.lock
 
 # These have no default site, because `local` has no Spack environment.
 SPACK_SITE = $(if $(filter file,$(origin SITE)),SITE='')

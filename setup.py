@@ -8,7 +8,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 FOLDERS = ("reframe", "site-config")
-LOCK, ARCHIVED = "requirements.lock", ".git_archival.txt"
+LOCK, ARCHIVED = "requirements/run.lock", ".git_archival.txt"
 
 
 class WithSuite(build_py):
@@ -20,7 +20,8 @@ class WithSuite(build_py):
         shutil.rmtree(suite, ignore_errors=True)
         for name in FOLDERS:
             shutil.copytree(name, suite / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(LOCK, suite)
+        (suite / LOCK).parent.mkdir()
+        shutil.copy(LOCK, suite / LOCK)
         shutil.copy(ARCHIVED, suite)
         # Node tests record the commit of the suite. No git tells it where the wheel is installed.
         git = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]

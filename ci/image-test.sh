@@ -16,7 +16,7 @@ label() { apptainer inspect --labels "$image" | sed -n "s/^$1: //p"; }
 same() { # same WHAT HAS WANTS
     [ "$2" = "$3" ] || die "$image: $1 is ${2:-missing}, the repository has $3: build it anew"
 }
-lock=$(sha256sum requirements.lock | cut -d' ' -f1)
+lock=$(sha256sum requirements/run.lock | cut -d' ' -f1)
 size=$(stat -c %s "$image")
 spack=$(label assay.lock.spack)
 if [ -n "$spack" ]; then
@@ -27,8 +27,8 @@ elif [ "$size" -ge "$limit" ]; then
     die "$image has $size bytes, more than $limit"
 fi
 same "label assay.lock.requirements" "$(label assay.lock.requirements)" "$lock"
-inside=$(apptainer exec "$image" sha256sum /opt/assay/requirements.lock | cut -d' ' -f1)
-same "the sha256 of requirements.lock" "$inside" "$lock"
+inside=$(apptainer exec "$image" sha256sum /opt/assay/requirements/run.lock | cut -d' ' -f1)
+same "the sha256 of requirements/run.lock" "$inside" "$lock"
 for each in openmpi.version pmix.version ucx.version org.opencontainers.image.revision; do
     [ -n "$(label "$each")" ] || die "$image has no label $each"
 done

@@ -42,14 +42,14 @@ work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-image.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/inputs" "$work/tmp"
 
-say "fetching wheels of requirements.lock"
+say "fetching wheels of requirements/run.lock"
 platforms=()
 for platform in manylinux2014 manylinux_2_{17,26,27,28}; do
     platforms+=(--platform "${platform}_$(uname -m)")
 done
 .venv/bin/python -m pip download --no-deps --quiet --disable-pip-version-check --require-hashes \
     --only-binary :all: --implementation cp --python-version "$python" "${platforms[@]}" \
-    --dest "$work/inputs/wheels" -r requirements.lock ||
+    --dest "$work/inputs/wheels" -r requirements/run.lock ||
     die "pip could not fetch the wheels; the lines above say why"
 [ -d .cache/osu-py ] || ci/fetch-osu-py.sh
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv from a lock: pinned, with hashes, and with this checkout in editable form.
 #
-#   ci/setup-venv.sh [run|studies|dev]    run (default): requirements.lock; or requirements-KIND.lock
+#   ci/setup-venv.sh [run|studies|dev]    run (default): requirements/run.lock; or requirements/KIND.lock
 #
 # A second call does nothing unless lock, pyproject.toml, Python or the checkout's path has changed.
 set -euo pipefail
@@ -14,10 +14,10 @@ die() {
 cd "$(dirname "$0")/.."
 kind=${1:-run}
 case $kind in
-run) locks=(requirements.lock) ;;
+run) locks=(requirements/run.lock) ;;
 # The last holds all before it.
-studies) locks=(requirements.lock requirements-studies.lock) ;;
-dev) locks=(requirements.lock requirements-studies.lock requirements-dev.lock) ;;
+studies) locks=(requirements/run.lock requirements/studies.lock) ;;
+dev) locks=(requirements/run.lock requirements/studies.lock requirements/dev.lock) ;;
 *) die "unknown kind '$kind': run, studies or dev" ;;
 esac
 lock=${locks[${#locks[@]} - 1]}
@@ -29,8 +29,8 @@ content() { # what the environment holds once LOCK is installed
 # `export` of an image brings an environment with a Python of its own (containers/kit.sh). It needs
 # neither a network nor a Python of this machine, only the path of the checkout.
 if [ "$kind" = run ] && [ -f .venv/.assay-kit ]; then
-    [ "$(content requirements.lock)" = "$(cat .venv/.assay-kit)" ] ||
-        die "requirements.lock or pyproject.toml is not as the image had it, and .venv is of the" \
+    [ "$(content requirements/run.lock)" = "$(cat .venv/.assay-kit)" ] ||
+        die "requirements/run.lock or pyproject.toml is not as the image had it, and .venv is of the" \
             "image: restore them, or remove .venv to make one by this machine's Python"
     settings="home = $PWD/.venv/python/bin"$'\n'"include-system-site-packages = false"
     if [ "$settings" != "$(cat .venv/pyvenv.cfg 2>/dev/null)" ]; then
@@ -57,7 +57,7 @@ fi
 
 done_already=yes
 for each in "${locks[@]}"; do
-    [ "$(content "$each")" = "$(cat ".venv/.assay-$each" 2>/dev/null)" ] || done_already=
+    [ "$(content "$each")" = "$(cat ".venv/.assay-${each##*/}" 2>/dev/null)" ] || done_already=
 done
 [ -z "$done_already" ] || exit 0
 
@@ -73,6 +73,6 @@ show() { sed -n -e 's/^Collecting \([^ ;]*\).*/  \1/p' -e 's/^Installing.*/  unp
     --quiet --editable . || die "this checkout could not be installed into .venv; see above"
 
 for each in "${locks[@]}"; do
-    content "$each" >".venv/.assay-$each"
+    content "$each" >".venv/.assay-${each##*/}"
 done
 echo "setup-venv: .venv is ready"

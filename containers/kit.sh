@@ -67,7 +67,7 @@ done
 for each in "$venv/lib/$name/site-packages"/__editable__*.pth; do
     [ ! -e "$each" ] || echo ../../../../src >"$each"
 done
-(cd "$1" && sha256sum requirements.lock pyproject.toml) >"$venv/.assay-kit"
+(cd "$1" && sha256sum requirements/run.lock pyproject.toml) >"$venv/.assay-kit"
 cd "$1"
 ci/setup-venv.sh
 .venv/bin/python -c 'import ssl, sqlite3, reframe, assay' || die "$venv does not start"

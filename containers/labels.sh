@@ -14,7 +14,7 @@ sha256() { sha256sum "$1" | cut -d' ' -f1; }
 
 commit=$(sed -n 's/^node: \([0-9a-f]*\)$/\1/p' "$suite/.git_archival.txt")
 label org.opencontainers.image.revision "$commit"
-label assay.lock.requirements "$(sha256 "$suite/requirements.lock")"
+label assay.lock.requirements "$(sha256 "$suite/requirements/run.lock")"
 if [ -n "${SPACK_SITE:-}" ]; then
     # Without libcuda, which a build lacks, programs of this stack may not start: ask its lock.
     view() { python3 "$suite/containers/view.py" "$@"; }

@@ -48,7 +48,7 @@ def suite():
         r"node: ([0-9a-f]{40}\S*)\s*", (SUITE / ".git_archival.txt").read_text()
     )
     commit = archived[1] if archived else described()
-    lock = SUITE / "requirements.lock"
+    lock = SUITE / "requirements/run.lock"
     return {
         "commit": commit,
         "requirements_sha256": hashlib.sha256(lock.read_bytes()).hexdigest(),

@@ -96,8 +96,9 @@ def test_the_image_is_the_repositorys_and_each_program_in_it_runs(image: Path) -
 
 def test_an_image_with_another_lock_fails(image: Path, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "ci", tmp_path / "ci")
-    lock = (ROOT / "requirements.lock").read_text()
-    (tmp_path / "requirements.lock").write_text(lock + "# another\n")
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    with (tmp_path / "requirements/run.lock").open("a") as lock:
+        lock.write("# another\n")
     (tmp_path / ".cache").symlink_to(ROOT / ".cache")
     done = run(tmp_path / "ci/image-test.sh", image)
     assert done.returncode == 1

@@ -34,9 +34,8 @@ def bare(tmp_path: Path) -> Path:
 def checkout(tmp_path: Path) -> Path:
     """The scripts in a directory with a blank in its name."""
     copy = tmp_path / "a checkout"
-    shutil.copytree(ROOT / "ci", copy / "ci")
-    shutil.copytree(ROOT / "containers", copy / "containers")
-    shutil.copy(ROOT / "requirements.lock", copy)
+    for name in ("ci", "containers", "requirements"):
+        shutil.copytree(ROOT / name, copy / name)
     return copy
 
 
@@ -168,7 +167,7 @@ def test_wrong_usage_is_one_line(
         ("IMAGE_DEF", "none.def", "IMAGE_DEF=none.def does not exist; there are: containers/"),
         ("IMAGE_DEF", "containers/cuda.def", "containers/cuda.def needs a base; ci/image-base.sh"),
         ("IMAGE_PYTHON", "bookworm", "IMAGE_PYTHON=bookworm is no version such as 3.12"),
-        ("IMAGE_CA", "requirements.lock", "requirements.lock holds no certificate in PEM"),
+        ("IMAGE_CA", "requirements/run.lock", "requirements/run.lock holds no certificate in PEM"),
         ("IMAGE_CA", "none.crt", "IMAGE_CA=none.crt holds no certificate in PEM"),
     ],
 )
@@ -198,7 +197,7 @@ def test_an_image_with_the_lock_of_any_site_is_known(
         folder = checkout / f"site-config/{number:0150}/spack/env"
         folder.mkdir(parents=True)
         (folder / "spack.lock").write_text("{}" if number == 0 else str(number))
-    body = LABELS if known else LABELS.replace("spack.lock", "requirements.lock")
+    body = LABELS if known else LABELS.replace("spack.lock", "requirements/run.lock")
     cached(checkout, body)
     (checkout / "one.sif").touch()
     said = run(bare, checkout / "ci/image-test.sh", "one.sif").stderr.splitlines()[-1]

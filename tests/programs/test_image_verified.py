@@ -32,7 +32,7 @@ esac
 
 @pytest.fixture
 def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    lock = hashlib.sha256((ROOT / "requirements.lock").read_bytes()).hexdigest()
+    lock = hashlib.sha256((ROOT / "requirements/run.lock").read_bytes()).hexdigest()
     shell.program(tmp_path / "bin", "apptainer", APPTAINER.replace("LOCK", lock))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.delenv("ASSAY_IMAGE_KEY", raising=False)
@@ -92,9 +92,8 @@ def test_a_signature_must_be_of_the_owner(image: Path, monkeypatch: pytest.Monke
 def test_the_label_of_another_lock_is_named(image: Path, tmp_path: Path) -> None:
     assert not look(image).foreign
     other = tmp_path / "checkout"
-    other.mkdir()
-    shutil.copy(ROOT / "requirements.lock", other)
-    with (other / "requirements.lock").open("a") as file:
+    shutil.copytree(ROOT / "requirements", other / "requirements")
+    with (other / "requirements/run.lock").open("a") as file:
         file.write("# another\n")
     found = container.look(image, other)
     assert "(no lock of this checkout); unverified" in found.provenance

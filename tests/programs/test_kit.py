@@ -25,10 +25,9 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kit of a small suite: two packages in the place of ReFrame and the library."""
     suite = tmp_path_factory.mktemp("image") / "assay"
     kit = tmp_path_factory.mktemp("site") / "a kit"
-    for name in ("ci", "containers"):
+    for name in ("ci", "containers", "requirements"):
         shutil.copytree(ROOT / name, suite / name)
-    for name in ("requirements.lock", "pyproject.toml"):
-        shutil.copy(ROOT / name, suite)
+    shutil.copy(ROOT / "pyproject.toml", suite)
     (suite / "src/assay").mkdir(parents=True)
     (suite / "src/assay/__init__.py").write_text("def main(): print('ASSAY')\n")
     shutil.copytree(suite, kit)
@@ -73,7 +72,7 @@ def test_make_venv_takes_it_where_it_was_moved_to(kit: Path, tmp_path: Path) -> 
     base = "import sys; print(sys.base_prefix)"
     done = shell.run(moved / ".venv/bin/python", "-c", base, path=path)
     assert done.stdout == f"{moved}/.venv/python\n"
-    with (moved / "requirements.lock").open("a") as file:
+    with (moved / "requirements/run.lock").open("a") as file:
         file.write("# another\n")
     done = shell.run("bash", "ci/setup-venv.sh", cwd=moved, path=path)
     assert done.returncode == 1

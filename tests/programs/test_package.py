@@ -216,7 +216,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if listed.returncode:
         pytest.skip("not a checkout of git")
     names = ("setup.py", "pyproject.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT")
-    names += ("requirements.lock", ".git_archival.txt")
+    names += ("requirements/run.lock", ".git_archival.txt")
     for name in (*names, *filter(None, listed.stdout.split("\0"))):
         target = copy / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -239,7 +239,7 @@ class Cluster:
                 ROOT / "lab/sites/vcluster", folder, ignore=shutil.ignore_patterns("calibrated.*")
             )
             for name in (
-                *(".git_archival.txt", ".venv", ".cache", "build", "requirements.lock"),
+                *(".git_archival.txt", ".venv", ".cache", "build", "requirements"),
                 *("site-config", "lab/sites/emulation.py"),
             ):
                 (checkout / name).symlink_to(ROOT / name)

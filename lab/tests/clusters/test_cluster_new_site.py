@@ -44,11 +44,9 @@ def checkout(cluster):
     (folder / "site-config").mkdir(parents=True)
     for path in (ROOT / "site-config").glob("*.yaml"):
         shutil.copy(path, folder / "site-config")
-    for name in (".git_archival.txt", "requirements.lock"):  # the record of a node names them
-        shutil.copy(ROOT / name, folder)
-    shutil.copytree(
-        ROOT / "reframe", folder / "reframe", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copy(ROOT / ".git_archival.txt", folder)
+    for name in ("reframe", "requirements"):  # the record of a node names a lock
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / ".venv").symlink_to(sys.prefix)
     (folder / ".cache").mkdir()
     (folder / ".cache/osu-py").symlink_to(PORTS)

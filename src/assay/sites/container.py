@@ -188,7 +188,7 @@ def _of_another_lock(lock: str, repository: Path) -> bool:
     name, _, stated = lock.partition(" ")
     if not stated:
         return False
-    locks = [repository / "requirements.lock"]
+    locks = [repository / "requirements/run.lock"]
     if name.endswith(".spack"):
         of_sites = repository.glob("site-config/*/spack/env/spack.lock")
         locks = [repository / "spack.lock", *of_sites]

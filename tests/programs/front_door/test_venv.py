@@ -64,7 +64,7 @@ def test_named_python_is_not_replaced_by_another(bare: Path) -> None:
 
 
 def test_python_without_ensurepip_is_one_line(bare: Path, checkout: Path) -> None:
-    shutil.copy(ROOT / "requirements.lock", checkout)
+    shutil.copytree(ROOT / "requirements", checkout / "requirements")
     program(bare, "python3", f'exec "{sys.executable}" -c "{WITHOUT_ENSUREPIP}" "$2"')
     done = run("bash", checkout / "ci/setup-venv.sh", path=bare)
     assert done.returncode == 1

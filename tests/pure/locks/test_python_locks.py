@@ -19,7 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-LOCKS = ("requirements.lock", "requirements-studies.lock", "requirements-dev.lock")
+LOCKS = ("requirements/run.lock", "requirements/studies.lock", "requirements/dev.lock")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
@@ -107,7 +107,7 @@ def test_each_lock_holds_the_one_before(python: str) -> None:
 
 
 def test_what_only_studies_or_analytics_need_is_not_installed_for_a_run() -> None:
-    assert not {"scipy", "polars", "ruptures"} & pins("requirements.lock", "3.12").keys()
+    assert not {"scipy", "polars", "ruptures"} & pins("requirements/run.lock", "3.12").keys()
 
 
 def test_a_lock_is_whole_because_pip_adds_nothing_to_it() -> None:
@@ -148,8 +148,8 @@ def test_python_ports_of_osu_come_from_the_locked_mpi4py() -> None:
     ]
     assert len(pin) == 1
     version, sha256 = re.fullmatch(r"mpi4py==(\S+) --hash=sha256:([0-9a-f]{64})", pin[0]).groups()
-    assert version == pins("requirements.lock", "3.11")["mpi4py"]
-    hashes = next(h for r, h in entries("requirements.lock") if r.name == "mpi4py")
+    assert version == pins("requirements/run.lock", "3.11")["mpi4py"]
+    hashes = next(h for r, h in entries("requirements/run.lock") if r.name == "mpi4py")
     assert f"hash=sha256:{sha256}" in [h.strip() for h in hashes]
 
 

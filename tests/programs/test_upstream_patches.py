@@ -1,4 +1,4 @@
-"""The patches in upstream/: what ReFrame does wrong without each of them, and right with it.
+"""The patches in lab/upstream/: what ReFrame does wrong without each of them, and right with it.
 
 A newer ReFrame that no longer does it wrong makes the first test red. Its patch then goes.
 """
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 #: The version that the patches are for.
 FOR = "4.10.4"
 
-PATCHES = sorted((ROOT / "upstream").glob("*.patch"))
+PATCHES = sorted((ROOT / "lab/upstream").glob("*.patch"))
 
 #: Patch -> those that come before it and that it needs.
 NEEDS = {"0002": ["0001"]}
@@ -392,7 +392,7 @@ def test_reframe_needs_the_patch(tmp_path: Path, name: str) -> None:
         pytest.skip(f"the patches are for ReFrame {FOR}, this is {reframe.VERSION}")
     fault = FAULTS[name]
     assert fault.seen(Reframe(tmp_path, None)) == fault.wrong, (
-        f"ReFrame {reframe.VERSION} may have mended it: see whether upstream/{fault.patch} can go"
+        f"ReFrame {reframe.VERSION} may have mended it: see whether {fault.patch} can go"
     )
 
 
@@ -407,7 +407,7 @@ def patched(tmp_path: Path) -> Callable[[str], Path]:
         package = tmp_path / "package"
         shutil.copytree(Path(reframe.__file__).parent, package / "reframe")
         for each in [*NEEDS.get(number, []), number]:
-            (file,) = (ROOT / "upstream").glob(f"{each}-*.patch")
+            (file,) = (ROOT / "lab/upstream").glob(f"{each}-*.patch")
             done = shell.run(program, "-p1", "--fuzz=0", "-i", file, cwd=package)
             assert done.returncode == 0, done.stdout
         return package
@@ -446,5 +446,5 @@ def test_the_patches_apply_in_their_order(tmp_path: Path, patched: Callable[[str
 
 def test_each_patch_has_a_fault_and_is_in_the_table() -> None:
     assert {fault.patch for fault in FAULTS.values()} == {file.name[:4] for file in PATCHES}
-    table = (ROOT / "upstream/README.md").read_text()
+    table = (ROOT / "lab/upstream/README.md").read_text()
     assert re.findall(r"^\| `(.+?\.patch)` \|", table, re.M) == [file.name for file in PATCHES]

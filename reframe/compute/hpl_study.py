@@ -1,5 +1,15 @@
 """HPL over the number of nodes P and the order N: how a cluster scales, and its share of the peak.
 
+Tests:     HplStudy, GpuHplStudy
+Cases:     nodes 1, 2, 3, 4, 8, 16, 32
+Runs:      xhpl; what the stack's hpl_gpu_command says
+Where:     +intra-node, or +inter-node, or +intra-node +gpu, or +inter-node +gpu
+Stacks:    +hpl, or +hpl-gpu
+Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
+           processor and GPU
+Judged by: references of performance [GFLOP/s]; the peak of each
+Takes:     at most 480 min for a launch; in the smoke profile: 0 of 14 cases
+
 Three quantities follow from the time T(P, N):
 
 - the speed-up S(P, N) = T(1, N) / T(P, N)

@@ -1,5 +1,18 @@
 """OSU Micro-Benchmarks: point-to-point and collective, over each transport of the partition.
 
+Tests:     Osu, OsuCollective, OsuPy
+Cases:     transport posix, sysv, cma, tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5; benchmark
+           latency, bw, bibw, multi_lat, mbw_mr, bcast, gather, reduce, allreduce, alltoall; ranks
+           2, 3, 4
+Runs:      osu_<benchmark> ...; what the stack's osu_py_command says
+Where:     +intra-node +<transport>, or +inter-node +<transport>
+Stacks:    +osu, or +osu-py -osu
+Proves:    exit code 0 and a complete output; the transport that carried the bytes, by the log of
+           UCX; one world of the ranks asked for; a pass clears latency and rate
+Judged by: references of latency_8B [us], latency_8KiB [us], latency_64KiB [us], latency_1MiB
+           [us], bandwidth_8B [MB/s], and 7 more; the shape of the curve; the peak of each
+Takes:     at most 10 min for a launch; in the smoke profile: 136 of 256 cases
+
 There are two families, which are never mixed. `Osu` runs the C programs. `OsuPy` runs the Python
 ports that mpi4py ships, on stacks without the C programs.
 """

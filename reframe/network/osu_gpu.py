@@ -1,5 +1,20 @@
 """OSU Micro-Benchmarks between GPUs, over each combination of CUDA IPC, gdrcopy and GPUDirect RDMA.
 
+Tests:     OsuGpu, OsuGpuCollective, OsuGpuRelation
+Cases:     benchmark latency, bw, bcast, gather, reduce, allreduce, alltoall; buffers DD, DH, HD,
+           HH; configuration all, no-gdrcopy, no-ipc, no-ipc-no-gdrcopy, no-rdma,
+           no-rdma-no-gdrcopy; gpus 2, 3, 4; relation gdrcopy-small-intra, gdrcopy-small-inter,
+           gdrcopy-large, ipc-large, rdma-large, medium-of-large-intra, small-of-large-inter,
+           gpu-of-host-inter
+Runs:      osu_<benchmark> ...; no program: it compares other cases
+Where:     +gpu +intra-node, or +gpu +inter-node
+Stacks:    +osu-cuda +ucx +mpi, or +osu-rocm +ucx +mpi
+Proves:    exit code 0 and a complete output; the path of the bytes between GPUs; the health of
+           each GPU; one world of the ranks asked for; a pass clears latency and rate
+Judged by: references of latency_8B [us], latency_8KiB [us], latency_64KiB [us], latency_1MiB
+           [us], bandwidth_8B [MB/s], and 4 more; the shape of the curve; the peak of each
+Takes:     at most 15 min for a launch; in the smoke profile: 0 of 136 cases
+
 Not yet run on hardware. These are the measurements of a cluster's validation: point-to-point within
 one node and between two nodes, with each buffer in GPU or host memory, and collectives over 2, 3
 and 4 GPUs of one node, or over one GPU of each node. :mod:`assay.prove.gpu_paths` describes how

@@ -1,5 +1,15 @@
 """IOzone: write, rewrite, read and reread, file size x record size, with and without caches.
 
+Tests:     Iozone, IozoneLargest
+Cases:     sync cached, o_sync, direct
+Runs:      iozone -i 0 -i 1 -e -c ... -f "$work"/file
+Where:     +storage
+Stacks:    +iozone
+Proves:    exit code 0 and a complete output; the file system, and how the file was open; a pass
+           clears write and read
+Judged by: references of write [KiB/s], rewrite [KiB/s], read [KiB/s], reread [KiB/s]
+Takes:     at most 60 min for a launch; in the smoke profile: 2 of 4 cases
+
 One stream writes and reads in the directory of a storage partition. docs/storage.md describes the
 effect of caches on the numbers.
 """

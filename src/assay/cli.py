@@ -162,12 +162,14 @@ def _of_sites(commands: Commands) -> None:
     _folder(every)
     check = _add(
         commands, "check", "assay.sites.listing:check",
-        "say what would run on each partition of a configuration",
+        "say what would run on each partition of a configuration, or what a test is",
         "Load a configuration as ReFrame would. Print for each partition how many cases of the "
-        "suite would run there, and which words would add more.",
+        "suite would run there, and which words would add more. Of a TEST, print what it runs, "
+        "where, what it proves, what judges it, and the lines of the references of FILE about it.",
     )  # fmt: skip
-    any_of = "assay_settings.py, or any other configuration"
-    _option(check, "-C --config", "FILE", any_of, required=True)
+    _option(check, "test", "TEST", "the name of a test, such as Osu", nargs="?", type=str)
+    any_of = "assay_settings.py, or any other configuration; needed without a TEST"
+    _option(check, "-C --config", "FILE", any_of)
     _option(check, "--system", "NAME", "default: all, or the one of the places", type=str)
     new = _add(
         _group(commands, "site", "write the folder of a new site"), "new", "assay.sites.new:run",

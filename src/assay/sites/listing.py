@@ -1,11 +1,12 @@
-"""``assay sites`` and ``assay check -C FILE``: what would run on a site, and what is missing.
+"""``assay sites`` and ``assay check``: what would run on a site, what is missing, what a test is.
 
-Both load the configuration as ReFrame would. The cases come from the list of the suite.
+A configuration is loaded as ReFrame would. The cases come from the list of the suite.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import os
 import sys
@@ -15,12 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import files, sites
 from assay.exits import Exit
 from assay.judge import References, ReferencesError
+from assay.judge.reference_files import listed
+from assay.judge.references import describe
 from assay.reframe_compat.selection import PLACES
 from assay.sites import foreign
 from assay.store import promise
@@ -102,8 +106,16 @@ def run(names: Sequence[str], folder: Path) -> int:
 def check(args: argparse.Namespace) -> int:
     """Runs ``assay check``; returns the exit code."""
     try:
+        if args.test:
+            print(*of_test(args.test, args.config), sep="\n")
+            return Exit.PASS
+        if not args.config:
+            raise LookupError("name a test, or a configuration by -C FILE")
         cases, lines = runs(args.config.resolve(), args.system)
-    except (ReframeError, promise.PromiseError) as error:
+    except LookupError as error:
+        print(f"assay check: {error}", file=sys.stderr)
+        return Exit.USAGE
+    except (ReframeError, ReferencesError, promise.PromiseError) as error:
         print(f"assay check: {error}", file=sys.stderr)
         return Exit.UNKNOWN
     print(*lines, sep="\n")
@@ -111,6 +123,44 @@ def check(args: argparse.Namespace) -> int:
         do = "say what its places and stacks have in assay.yaml"
         print(f"nothing of Assay runs here: {do} (assay site new NAME --from FILE writes it)")
     return Exit.PASS if cases else Exit.FAIL
+
+
+def of_test(test: str, config: Path | None) -> Iterator[str]:
+    """The head of the file of a test, and each line of the references of a site that judges it.
+
+    :raises LookupError: there is no such test.
+    """
+    heads = {}
+    for path in files.SUITE.glob("reframe/*/*.py"):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+        text = f"{os.path.relpath(path)}\n\n{ast.get_docstring(module)}"
+        heads.update({node.name: text for node in classes if node.decorator_list})
+    if test not in heads:
+        raise LookupError(f"no test {test!r}; {files.nearest(test, heads)}")
+    yield heads[test]
+    if config:
+        yield f"\nWhat judges {test} here, or says why not; of several, the one with the most keys:"
+        judging = References.load(config.resolve().with_name("references.yaml")).files
+        yield from (said for path in judging if path.exists() for said in _judging(test, path))
+
+
+def _judging(test: str, path: Path) -> Iterator[str]:
+    """The lines of a file of references that judge a test, each with its place and its `for`."""
+    text = path.read_text(encoding="utf-8")
+    said, nodes = yaml.safe_load(text), _nodes(yaml.compose(text, yaml.SafeLoader))
+    for kind, part in (("references", "metrics"), ("recorded", "why")):
+        for entry, node in zip(said.get(kind) or (), nodes[kind].value if kind in said else ()):
+            if {test, "*"} & {*listed(entry["for"].get("test", "*"))}:
+                inside = _nodes(node).get(part, node)
+                for at in [key for key, _ in inside.value] if part == "metrics" else [inside]:
+                    line = at.start_mark.line
+                    where = f"{os.path.relpath(path)}:{line + 1}: {describe(entry['for'])}"
+                    yield f"{where}: {text.splitlines()[line].strip()}"
+
+
+def _nodes(mapping: Any) -> dict[str, Any]:
+    return {key.value: value for key, value in mapping.value}
 
 
 def runs(file: Path, name: str | None = None) -> tuple[int, list[str]]:

@@ -53,7 +53,7 @@ class HplStudyBase(HplCheck):
 
     nodes = parameter(NODES)
     time_limit = "8h"
-    tags = {"compute", "paper"}
+    tags = {"compute"}
     #: Order of a problem across two groups whose time says nothing of the link; 0: there is none.
     warm_up = 0
 
@@ -98,7 +98,7 @@ class HplStudy(HplStudyBase):
 
     valid_prog_environs = ["+hpl"]
     executable = "xhpl"
-    figures = [Figure("scaling", "HPL over nodes", at="HPL")]
+    figures = [Figure("scaling", at="HPL")]
 
     @run_after("init")
     def describe(self):
@@ -113,7 +113,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
     valid_prog_environs = ["+hpl-gpu"]
     proves = {"GPU": "performance"}
     reports = hpl.NVIDIA
-    figures = [Figure("scaling", "HPL over nodes", at="GPU HPL")]
+    figures = [Figure("scaling", at="GPU HPL")]
 
     @run_after("init")
     def describe(self):

@@ -152,4 +152,3 @@ class Imb(ImbBase):
     """On two ranks, or on all ranks for the broadcast."""
 
     benchmark = parameter(list(BENCHMARKS))
-    tags = {"smoke", "network", "doc-002"}

@@ -41,7 +41,7 @@ class NetPipe(MpiTransportCheck):
     kind = "network"
     descr = "NetPIPE ping-pong"
     time_limit = "10m"
-    tags = {"smoke", "network", "doc-003"}
+    tags = {"smoke", "network"}
     valid_prog_environs = ["+netpipe"]
     declares = {"latency_8B": "us", "latency_1MiB": "us", "bandwidth_1MiB": "MB/s"}
 

@@ -20,9 +20,8 @@ ports that mpi4py ships, on stacks without the C programs.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from assay.declared import HOSTS
 from assay.run.osu import OsuC, OsuPort
-from assay.workloads.osu import BENCHMARKS, COLLECTIVE, figures
+from assay.workloads.osu import BENCHMARKS, COLLECTIVE
 
 #: Numbers of ranks of the collectives whose latency is plotted over the message size.
 RANKS = (2, 3, 4)
@@ -36,11 +35,6 @@ class Osu(OsuC):
     """On two ranks, or on all ranks if a program takes more than two."""
 
     benchmark = parameter(list(BENCHMARKS))
-    tags = {"smoke", "network", "paper", "doc-002"}
-
-    @run_after("init")
-    def draw(self):
-        self.figures = figures(self.benchmark, HOSTS)
 
 
 @rfm.simple_test
@@ -49,13 +43,12 @@ class OsuCollective(OsuC):
 
     benchmark = parameter(list(COLLECTIVE))
     ranks = parameter(RANKS)
-    tags = {"network", "paper"}
+    tags = {"network"}
 
     @run_after("init")
     def few(self):
         self.descr = f"OSU {self.benchmark} on {self.ranks} ranks over {self.transport}"
         self.nodes_taken = self.ranks
-        self.figures = figures(self.benchmark, HOSTS)
 
     def ranks_on(self, cores):
         return self.ranks
@@ -66,4 +59,3 @@ class OsuPy(OsuPort):
     """On two ranks, or on all ranks if a program takes more than two."""
 
     benchmark = parameter(PORTED)
-    tags = {"smoke", "network", "paper", "doc-002"}

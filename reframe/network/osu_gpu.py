@@ -27,8 +27,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay.declared import GPUS as BETWEEN_GPUS
-from assay.declared import HOSTS, OF_NETWORK
+from assay.declared import OF_NETWORK
 from assay.parse import Parsed, osu
 from assay.prove import gpu_health, gpu_paths, links, mpi
 from assay.run import StrictCheck
@@ -41,9 +40,6 @@ from assay.workloads import osu as programs
 #: Buffers of the two ranks of a point-to-point test: D is GPU memory, H is host memory.
 BUFFERS = ("DD", "DH", "HD", "HH")
 
-#: The place of a figure by the buffers; with one buffer in host memory the validation has none.
-FIGURE_AT = {"HH": HOSTS, "DH": "", "HD": ""}
-
 #: Numbers of ranks of a collective: one GPU each in one node, or one rank on each of several nodes.
 GPUS = (2, 3, 4)
 
@@ -54,7 +50,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     kind = "network"
     proves = OF_NETWORK
     time_limit = "15m"
-    tags = {"network", "gpu", "paper"}
+    tags = {"network", "gpu"}
     built = "osu"
     curve = "gpu"
 
@@ -62,8 +58,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     def declare(self):
         self.on_stacks_with("ucx", "mpi")
         self.declares = programs.metrics(self.benchmark)
-        at = FIGURE_AT.get(getattr(self, "buffers", ""), BETWEEN_GPUS)
-        self.figures = programs.figures(self.benchmark, at)
+        self.figures = programs.figures(self.benchmark)
         places = gpu_paths.CONFIGURATIONS[self.configuration].places
         self.valid_systems = [f"+gpu +{place}" for place in places]
 
@@ -190,8 +185,6 @@ class OsuGpuCollective(OsuGpuBase):
     def describe(self):
         self.descr = f"OSU {self.benchmark} over {self.gpus} GPUs, {self.configuration}"
         self.nodes_taken = self.gpus
-        if self.benchmark == "bcast":
-            self.tags = {*self.tags, "doc-001"}
 
     def ranks_on(self, cores):
         return self.gpus
@@ -245,7 +238,7 @@ class OsuGpuRelation(StrictCheck):
 
     relation = parameter(list(RELATIONS))
     kind = "network"
-    tags = {"network", "gpu", "paper"}
+    tags = {"network", "gpu"}
     executable = "true"
     declares = {"ratio": "1"}
 

@@ -38,7 +38,6 @@ class OsuRails(OsuC):
     benchmark = "bw"
     transport = parameter([n for n in transports.TESTED if transports.TRANSPORTS[n].network])
     rails = parameter(RAILS)
-    tags = {"smoke", "network", "paper", "doc-004"}
 
     @run_after("init")
     def several(self):

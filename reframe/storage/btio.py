@@ -22,7 +22,6 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES
-from assay.declared import PARTITION
 from assay.parse import npb
 from assay.prove import mpi
 from assay.run import Figure
@@ -65,7 +64,7 @@ class BtIo(StorageMixin, MpiCheck):
         "mops_total": "Mop/s",
         "io_rate": "MB/s",
     }
-    figures = [Figure("runs", "BT-IO", at=PARTITION)]
+    figures = [Figure("runs", "BT-IO")]
 
     @run_after("init")
     def select(self):
@@ -74,8 +73,6 @@ class BtIo(StorageMixin, MpiCheck):
             self.valid_systems = []  # this combination does not exist
         if self.mpi_io != "romio" and self.ranks in (1, 4):
             self.tags.add("smoke")
-        if self.subtype == "simple":
-            self.tags.add("paper")
 
     def layout(self, cores):
         return btio.layout(

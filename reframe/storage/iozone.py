@@ -17,9 +17,8 @@ effect of caches on the numbers.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from assay.declared import PARTITION
 from assay.parse import iozone
-from assay.run import Figure, StrictCheck
+from assay.run import StrictCheck
 from assay.run.options import NONE, SIZE
 from assay.run.storage import StorageMixin, bytes_asked_for, in_another_mode, too_fast
 
@@ -27,13 +26,6 @@ OPERATIONS = ("write", "rewrite", "read", "reread")
 
 #: sync -> options of IOzone
 MODES = {"cached": [], "o_sync": ["-o"], "direct": ["-I"]}
-
-#: sync -> operation -> name of the figure by which a cluster is validated; "" for another figure
-FIGURES = {
-    "cached": {"read": "IOzone: read", "write": "IOzone: write"},
-    "o_sync": {"write": "IOzone: SYNC write"},
-    "direct": {"": ""},
-}
 
 
 def doubled(least, most):
@@ -144,12 +136,8 @@ class Iozone(IozoneBase):
     def select(self):
         self.descr = f"IOzone {self.sync}"
         self.o_direct = self.sync == "direct"
-        self.figures = [
-            Figure("heat map", name, PARTITION, operation)
-            for operation, name in FIGURES[self.sync].items()
-        ]
         if not self.o_direct:
-            self.tags |= {"smoke", "paper"}
+            self.tags.add("smoke")
 
     def grid(self):
         return SWEEP[self.profile, self.sync]

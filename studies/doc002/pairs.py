@@ -62,7 +62,7 @@ class OsuPairs(PairsMixin, OsuC):
     benchmark = parameter(list(PAIR_FIGURES))
     pairs = parameter(counts.PAIRS)
     transport = parameter(MANY)
-    tags = {"network", "doc-002"}
+    tags = {"network"}
 
 
 @rfm.simple_test
@@ -72,7 +72,7 @@ class OsuPyPairs(PairsMixin, OsuPort):
     benchmark = parameter(["multi_lat"])
     pairs = parameter(counts.PAIRS)
     transport = parameter(MANY)
-    tags = {"network", "doc-002"}
+    tags = {"network"}
 
 
 def measured_here(pairs, case, other):
@@ -86,7 +86,7 @@ class MorePairsBase(StrictCheck):
 
     transport = parameter(MANY)
     kind = "network"
-    tags = {"network", "doc-002"}
+    tags = {"network"}
     executable = "true"
 
     @run_after("init")

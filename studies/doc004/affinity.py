@@ -54,7 +54,7 @@ class MoreRails(StrictCheck):
 
     transport = parameter([n for n in transports.TESTED if transports.TRANSPORTS[n].network])
     kind = "network"
-    tags = {"network", "doc-004"}
+    tags = {"network"}
     executable = "true"
     valid_prog_environs = ["+osu"]
     declares = {"bandwidth_1MiB_most_rails": "MB/s"}
@@ -103,7 +103,7 @@ class BoundBase(OsuC):
     """Between two nodes. Needs ``side``: where each rank runs, near, far, or free as launched."""
 
     transport = parameter(VERBS)
-    tags = {"network", "doc-004"}
+    tags = {"network"}
 
     @run_after("init")
     def two_nodes(self):
@@ -195,7 +195,7 @@ class AffinityCost(StrictCheck):
 
     transport = parameter(VERBS)
     kind = "network"
-    tags = {"network", "doc-004"}
+    tags = {"network"}
     executable = "true"
     valid_prog_environs = ["+osu"]
     declares = {f"{benchmark}_gain": "%" for benchmark in COMPARED}

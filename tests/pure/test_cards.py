@@ -16,7 +16,7 @@ def test_the_card_is_current(path):
     [
         ("RANKS = (2, 3, 4)", "RANKS = (2, 7)", "ranks\n           2, 7"),
         ("class OsuPy(OsuPort)", "class Ports(OsuPort)", "Tests:     Osu, OsuCollective, Ports"),
-        ('tags = {"smoke", "network"', 'tags = {"network"', "in the smoke profile: 0 of 256 cases"),
+        ("parameter(PORTED)\n", "'bcast'\n    tags = {'x'}\n", "smoke profile: 80 of 208 cases"),
     ],
 )
 def test_another_class_has_another_card(written, other, said, tmp_path):

@@ -50,13 +50,14 @@ class OsuBase(MpiTransportCheck):
 
     kind = "network"
     time_limit = "10m"
-    tags = {"smoke", "network", "paper"}
+    tags = {"smoke", "network"}
     #: The benchmark, a key of :data:`assay.workloads.osu.BENCHMARKS`.
     benchmark: Any
 
     @run_after("init")
     def _declare_metrics(self) -> None:
         self.declares = programs.metrics(self.benchmark)
+        self.figures = programs.figures(self.benchmark)
         self.descr = f"OSU {self.benchmark} over {self.transport}"
         if self.benchmark not in ("latency", "bw", "bibw"):
             self.nodes_taken = None

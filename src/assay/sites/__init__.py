@@ -45,17 +45,9 @@ left_out: dict[Path, list[str]] = {}
 #: describes itself is not here: it has other names on each machine.
 names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 
-#: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``. The
-#: latter two run only the tests that the figures of a validation are drawn from.
+#: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``, in
+#: which studies run the cases that they select.
 PROFILES = ("smoke", "full")
-
-#: What the modes of a document begin with -> the tag of its tests.
-PAPERS = {
-    "paper": "paper$",
-    **{f"paper-{number}": f"doc-{number}$" for number in ("001", "002", "003", "004")},
-    # ReFrame reads options of a mode as a shell does: a backslash would be lost.
-    "paper-all": "(paper|doc-[0-9]+)$",
-}
 
 
 def repository(site_file: str | Path) -> Path:
@@ -446,8 +438,7 @@ def _promised(  # noqa: PLR0913, PLR0917
 
 def _modes(*policy: str) -> list[dict[str, Any]]:
     modes: list[tuple[str, ...]] = [("smoke", "smoke", "--tag=smoke"), ("full", "full")]
-    for paper, tag in PAPERS.items():
-        modes += [(f"{paper}-{profile}", profile, f"--tag={tag}") for profile in PROFILES]
+    modes += [(f"paper-{profile}", profile) for profile in PROFILES]
     # Only cases that did not pass are launched again: see assay.run.attempts.
     retries = f"--max-retries={LAUNCHES_IN_BUDGET - 1}"
     return [

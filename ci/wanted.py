@@ -3,9 +3,9 @@
     python -m ci.wanted --session DIR --figures DIR --junit FILE LIST...
 
 writes the report of a session, as `assay report` does, with what the figures of each LIST lack.
-A list names its figures. Tests of a study declare figures by the same names (:mod:`assay.declared`);
-those of cases of the suite are in :mod:`studies.validation`. Each drawn figure states its own entry
-(:attr:`assay.show.figure.Figure.shows`).
+A list names its figures. Tests of a study declare figures by the same names, and
+:mod:`studies.validation` has those of cases of the suite (:mod:`assay.declared`). Each drawn figure
+states its own entry (:attr:`assay.show.figure.Figure.shows`).
 """
 
 from __future__ import annotations

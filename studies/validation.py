@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from assay.declared import GPUS, HOSTS, PARTITION, Figure
+from assay.declared import PARTITION, PLACE, Figure
 from assay.workloads.osu import COLLECTIVE
+
+#: Where messages between buffers in host memory, and between buffers in GPU memory, belong.
+HOSTS, GPUS = "between hosts", f"between GPUs {PLACE}"
 
 #: Mode of IOzone -> the operations whose heat maps the validation shows, with their names.
 IOZONE = {

@@ -30,7 +30,7 @@ from reframe.utility import udeps
 from assay.declared import OF_NETWORK
 from assay.parse import Parsed, osu
 from assay.prove import gpu_health, gpu_paths, links, mpi
-from assay.run import StrictCheck
+from assay.run import Figure, StrictCheck
 from assay.run.gpu import GpuMixin
 from assay.run.mpi import MpiCheck
 from assay.run.site import link_peaks, site_file
@@ -58,7 +58,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     def declare(self):
         self.on_stacks_with("ucx", "mpi")
         self.declares = programs.metrics(self.benchmark)
-        self.figures = programs.figures(self.benchmark)
+        self.figures = [Figure("collective")] * (self.benchmark in programs.COLLECTIVE)
         places = gpu_paths.CONFIGURATIONS[self.configuration].places
         self.valid_systems = [f"+gpu +{place}" for place in places]
 

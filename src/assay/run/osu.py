@@ -11,6 +11,7 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before, variable
 
 import assay.node
+from assay.declared import Figure
 from assay.judge import Peak
 from assay.parse import Parsed, Quantity, osu, osu_py
 from assay.prove import links, transports
@@ -57,7 +58,7 @@ class OsuBase(MpiTransportCheck):
     @run_after("init")
     def _declare_metrics(self) -> None:
         self.declares = programs.metrics(self.benchmark)
-        self.figures = programs.figures(self.benchmark)
+        self.figures = [Figure("collective")] * (self.benchmark in COLLECTIVE)
         self.descr = f"OSU {self.benchmark} over {self.transport}"
         if self.benchmark not in ("latency", "bw", "bibw"):
             self.nodes_taken = None

@@ -130,37 +130,32 @@ def of_test(test: str, config: Path | None) -> Iterator[str]:
 
     :raises LookupError: there is no such test.
     """
-    heads = {}
+    heads: dict[str, str] = {}
     for path in files.SUITE.glob("reframe/*/*.py"):
         module = ast.parse(path.read_text(encoding="utf-8"))
-        classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
-        text = f"{os.path.relpath(path)}\n\n{ast.get_docstring(module)}"
-        heads.update({node.name: text for node in classes if node.decorator_list})
+        text = f"{os.path.relpath(path)}\n\n{ast.get_docstring(module)}\n"
+        heads.update({n.name: text for n in module.body if isinstance(n, ast.ClassDef)})
     if test not in heads:
         raise LookupError(f"no test {test!r}; {files.nearest(test, heads)}")
     yield heads[test]
-    if config:
-        yield f"\nWhat judges {test} here, or says why not; of several, the one with the most keys:"
-        judging = References.load(config.resolve().with_name("references.yaml")).files
-        yield from (said for path in judging if path.exists() for said in _judging(test, path))
+    beside = config.resolve().with_name("references.yaml") if config else None
+    for path in References.load(beside).files if beside else ():
+        yield from _judging(test, path) if path.exists() else ()
 
 
 def _judging(test: str, path: Path) -> Iterator[str]:
-    """The lines of a file of references that judge a test, each with its place and its `for`."""
+    """The lines of a file of references that judge a test or say why not, each with its place."""
     text = path.read_text(encoding="utf-8")
-    said, nodes = yaml.safe_load(text), _nodes(yaml.compose(text, yaml.SafeLoader))
+    said = yaml.safe_load(text)
+    nodes = {key.value: value for key, value in yaml.compose(text, yaml.SafeLoader).value}
     for kind, part in (("references", "metrics"), ("recorded", "why")):
-        for entry, node in zip(said.get(kind) or (), nodes[kind].value if kind in said else ()):
+        for entry, node in zip(said.get(kind) or (), nodes[kind].value if kind in nodes else ()):
             if {test, "*"} & {*listed(entry["for"].get("test", "*"))}:
-                inside = _nodes(node).get(part, node)
+                inside = next(value for key, value in node.value if key.value == part)
                 for at in [key for key, _ in inside.value] if part == "metrics" else [inside]:
-                    line = at.start_mark.line
-                    where = f"{os.path.relpath(path)}:{line + 1}: {describe(entry['for'])}"
-                    yield f"{where}: {text.splitlines()[line].strip()}"
-
-
-def _nodes(mapping: Any) -> dict[str, Any]:
-    return {key.value: value for key, value in mapping.value}
+                    where = f"{os.path.relpath(path)}:{at.start_mark.line + 1}"
+                    line = text.splitlines()[at.start_mark.line].strip()
+                    yield f"{where}: {describe(entry['for'])}: {line}"
 
 
 def runs(file: Path, name: str | None = None) -> tuple[int, list[str]]:

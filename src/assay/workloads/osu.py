@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from assay.declared import Figure
 from assay.parse import Parsed, Quantity, osu
 from assay.workloads.sizing import even_ranks, usable_ranks
 
@@ -113,11 +112,6 @@ def sizes_missing(parsed: Parsed | None, first: int = 0) -> list[str]:
     size = int(parsed.rows[0]["size"])
     most = max(first, 4 if reduces else 0 if from_0 else 1)
     return [f"the first size is {size} B: rows are missing"] if size > most else []
-
-
-def figures(benchmark: str) -> list[Figure]:
-    """How a benchmark is drawn, if otherwise than messages between two ranks."""
-    return [Figure("collective")] if benchmark in COLLECTIVE else []
 
 
 def metrics(benchmark: str) -> dict[str, str]:

@@ -160,8 +160,9 @@ def tests() -> str:
         if not rows:
             continue  # of the library of a study
         name = path.relative_to(ROOT).as_posix()
-        said = (ast.get_docstring(module) or "").split("\n\n")[0]
-        parts += [f"## `{name}`", said, table(["test", "what it measures or checks"], rows)]
+        said, *more = (ast.get_docstring(module) or "").split("\n\n")
+        cards = [f"```text\n{text}\n```" for text in more if text.startswith("Tests: ")]
+        parts += [f"## `{name}`", said, *cards, table(["test", "what it is"], rows)]
     return "\n\n".join(parts)
 
 

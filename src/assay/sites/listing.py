@@ -110,9 +110,9 @@ def check(args: argparse.Namespace) -> int:
             print(*of_test(args.test, args.config), sep="\n")
             return Exit.PASS
         if not args.config:
-            raise LookupError("name a test, or a configuration by -C FILE")
+            raise argparse.ArgumentError(None, "name a test, or a configuration by -C FILE")
         cases, lines = runs(args.config.resolve(), args.system)
-    except LookupError as error:
+    except argparse.ArgumentError as error:
         print(f"assay check: {error}", file=sys.stderr)
         return Exit.USAGE
     except (ReframeError, ReferencesError, promise.PromiseError) as error:
@@ -128,7 +128,7 @@ def check(args: argparse.Namespace) -> int:
 def of_test(test: str, config: Path | None) -> Iterator[str]:
     """The head of the file of a test, and each line of the references of a site that judges it.
 
-    :raises LookupError: there is no such test.
+    :raises argparse.ArgumentError: there is no such test.
     """
     heads: dict[str, str] = {}
     for path in files.SUITE.glob("reframe/*/*.py"):
@@ -136,7 +136,7 @@ def of_test(test: str, config: Path | None) -> Iterator[str]:
         text = f"{os.path.relpath(path)}\n\n{ast.get_docstring(module)}\n"
         heads.update({n.name: text for n in module.body if isinstance(n, ast.ClassDef)})
     if test not in heads:
-        raise LookupError(f"no test {test!r}; {files.nearest(test, heads)}")
+        raise argparse.ArgumentError(None, f"no test {test!r}; {files.nearest(test, heads)}")
     yield heads[test]
     beside = config.resolve().with_name("references.yaml") if config else None
     for path in References.load(beside).files if beside else ():
@@ -146,8 +146,8 @@ def of_test(test: str, config: Path | None) -> Iterator[str]:
 def _judging(test: str, path: Path) -> Iterator[str]:
     """The lines of a file of references that judge a test or say why not, each with its place."""
     text = path.read_text(encoding="utf-8")
-    said = yaml.safe_load(text)
-    nodes = {key.value: value for key, value in yaml.compose(text, yaml.SafeLoader).value}
+    said, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
+    nodes = {key.value: value for key, value in tree.value} if tree else {}
     for kind, part in (("references", "metrics"), ("recorded", "why")):
         for entry, node in zip(said.get(kind) or (), nodes[kind].value if kind in nodes else ()):
             if {test, "*"} & {*listed(entry["for"].get("test", "*"))}:

@@ -13,9 +13,9 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.declared import OF_NETWORK
-from assay.parse import nccl_tests
+from assay.gpu.bases import GpuState
+from assay.gpu.parse import nccl_tests
 from assay.prove.plan import Doubt
-from assay.run.gpu import GpuState
 from assay.run.mpi import MpiCheck
 from assay.run.site import link_peaks
 

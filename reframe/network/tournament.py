@@ -18,16 +18,16 @@ from reframe.core.exceptions import PerformanceError
 
 from assay import files
 from assay.accused import Against, How
-from assay.compare import advise, bisection
-from assay.compare.tournament import measured, schedule
-from assay.compare.tournament.diagnosis import conclude, diagnose
-from assay.compare.tournament.model import Fault
 from assay.declared import OF_NETWORK
+from assay.fleet import advise, bisection
+from assay.fleet.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
+from assay.fleet.tournament import measured, schedule
+from assay.fleet.tournament.diagnosis import conclude, diagnose
+from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
 from assay.parse import ParseError
 from assay.prove.launch import short_name
 from assay.run.options import NONE, POSITIVE
-from assay.run.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
 from assay.run.site import hardware_peak
 
 #: Faults of speed.
@@ -160,7 +160,7 @@ class Bisection(SimultaneousPairs):
     #: What all paths between two switches carry in one direction [MB/s]; not known if None.
     trunk = variable(POSITIVE, NONE, value=None)
 
-    drawn_by = ("-m", advise.__name__, "bisection")
+    drawn_by = tuple(advise.command(bisection.advice)[1:])
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())

@@ -8,8 +8,10 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay.parse import Parsed, ucx_info, ucx_perftest
-from assay.run import Peak, StrictCheck, pair, perftest
+from assay.opinions import pair, perftest
+from assay.opinions.parse import ucx_info, ucx_perftest
+from assay.parse import Parsed
+from assay.run import Peak, StrictCheck
 from assay.run.mpi import TransportMixin
 
 MIB = 1 << 20

@@ -9,8 +9,8 @@ import statistics
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from assay.compare.storage import MEASURED, SERVERS
-from assay.run.nodes import SweepCheck, median_and_worst
+from assay.fleet.nodes import SweepCheck, median_and_worst
+from assay.fleet.storage import MEASURED, SERVERS
 
 #: File systems that name the server of a file to an ordinary user.
 KNOWN = ("fuse.glusterfs",)

@@ -13,9 +13,9 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
+from assay.gpu.bases import GpusOfNode
 from assay.prove.launch import REFUSED_FILE
 from assay.run import Figure, MpiCheck, MpiTransportCheck
-from assay.run.gpu import GpusOfNode
 
 from . import bcast_stream, rounds
 

@@ -6,8 +6,8 @@ pytest.importorskip("reframe")
 
 from real_outputs import texts
 
-from assay.parse import ucx_perftest
-from assay.run import perftest
+from assay.opinions import perftest
+from assay.opinions.parse import ucx_perftest
 from assay.run.sanity import not_as_requested
 
 TEXTS = texts("ucx-perftest")

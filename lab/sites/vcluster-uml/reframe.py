@@ -10,7 +10,7 @@ of this site is a measurement of InfiniBand: docs/vcluster.md.
 import sys
 
 from assay import sites
-from assay.sites import machine
+from assay.describe import machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
 import emulation

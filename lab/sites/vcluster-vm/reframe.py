@@ -11,7 +11,7 @@ this site is a measurement: docs/vcluster.md.
 import sys
 
 from assay import sites
-from assay.sites import machine
+from assay.describe import machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
 import emulation

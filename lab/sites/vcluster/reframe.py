@@ -25,9 +25,9 @@ import sys
 from pathlib import Path
 
 from assay import sites
+from assay.describe import detect, machine
+from assay.gpu import accelerator
 from assay.node import provenance
-from assay.prove import accelerator
-from assay.sites import detect, machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
 import emulation

@@ -63,6 +63,7 @@ class Paired(MpiCheck):
 
     def launch_command(self):
         """The command of the launcher, without the program."""
+        self.say_how_many_ranks()
         self.job.num_tasks = self.num_tasks  # ReFrame sets it later, but mpirun needs it here
         return self.job.launcher.run_command(self.job)
 
@@ -140,7 +141,8 @@ class Paired(MpiCheck):
         if not why:
             return
         differs = any(one.verdict is Equivalence.DIFFERENT for _, one in found)
-        self._close_record(Verdict.FAIL if differs else Verdict.INCONCLUSIVE, why)
+        self._conclude(Verdict.FAIL if differs else Verdict.INCONCLUSIVE, why)
+        self._write_record()
         failure = PerformanceError("; ".join(why))
         self._attempts.settle(failure)
         raise failure

@@ -11,7 +11,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from assay.parse import ParseError, fabtests
 from assay.prove import libfabric
 from assay.run import StrictCheck, pair
-from assay.run.sanity import not_as_requested
+from assay.run.outputs import not_as_requested
 from assay.run.ucx import text
 
 #: metric -> size [B]

@@ -18,7 +18,7 @@ from assay.declared import OF_NETWORK
 from assay.parse import Parsed, ParseError, ib_perftest
 from assay.prove import counters
 from assay.run.nodes import AllNodesCheck
-from assay.run.sanity import not_as_requested
+from assay.run.outputs import not_as_requested
 from assay.run.site import link_peaks, misdescribed
 
 KIB, MIB = 1 << 10, 1 << 20

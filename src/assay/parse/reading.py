@@ -16,6 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from assay.metrics import UNITS
+from assay.parse import formulas
+
 #: Host name and process id.
 Process = tuple[str, int]
 Value = int | float | str
@@ -82,20 +85,23 @@ class Parsed:
         """Whether the output is complete and has no problems."""
         return self.complete and not self.problems
 
-    def column(self, name: str) -> list[Value]:
-        """Values of one column, in the order of the rows. Raises KeyError for an unknown column."""
-        return [row[name] for row in self.rows]
+    def column(self, name: str, **where: Value) -> list[Value]:
+        """Values of one column, in the order of the rows, of all that match `where`.
+
+        :raises KeyError: there is no such column.
+        """
+        return [self._cell(row, name) for row in self._matching(where)]
 
     def at(self, column: str, **where: Value) -> Value:
         """The value of `column` in the only row that matches `where`.
 
         :raises KeyError: no row matches, or more than one does.
         """
-        hits = [r for r in self.rows if all(r.get(k) == v for k, v in where.items())]
+        hits = self._matching(where)
         if len(hits) != 1:
             named = ", ".join(f"{k}={v}" for k, v in where.items())
             raise KeyError(f"{len(hits)} rows of {self.program} have {named}")
-        return hits[0][column]
+        return self._cell(hits[0], column)
 
     def quantity(self, column: str, **where: Value) -> Quantity:
         """The value that :meth:`at` returns, with the unit of the column.
@@ -104,8 +110,20 @@ class Parsed:
         :raises ValueError: the value is not a number.
         """
         value = self.at(column, **where)
-        # A number that knows its place (assay.parse.formulas) is a float, and keeps its place.
         return Quantity(value if isinstance(value, float) else float(value), self.units[column])
+
+    def _matching(self, where: Mapping[str, Value]) -> list[int]:
+        """The numbers of the rows that have all these values."""
+        rows = enumerate(self.rows)
+        return [n for n, row in rows if all(row.get(k) == v for k, v in where.items())]
+
+    def _cell(self, row: int, column: str) -> Value:
+        """A cell. If it was measured, it knows its place; a count is also an index, and stays."""
+        value, unit = self.rows[row][column], self.units.get(column, "")
+        measured = unit in UNITS and UNITS[unit].kind in ("rate", "time")
+        if type(value) is float or (type(value) is int and measured):
+            return formulas.Number(value, ["cell", row, column])
+        return value
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object that ``assay parse`` prints."""

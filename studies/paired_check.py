@@ -117,10 +117,10 @@ class Paired(MpiCheck):
 
     def measure(self, parsed):
         first, second = self.ways
-        found = {
-            metric: [row[f"{second}_{size}"] / row[f"{first}_{size}"] for row in parsed.rows]
-            for metric, (_, size) in self.compared.items()
-        }
+        found = {}
+        for metric, (_, size) in self.compared.items():
+            pairs = zip(parsed.cells(f"{second}_{size}"), parsed.cells(f"{first}_{size}"))
+            found[metric] = [one / other for one, other in pairs]
         self._decisions = {
             metric: decide(ratios, self.margin, self.alpha) for metric, ratios in found.items()
         }

@@ -96,7 +96,7 @@ class BabelStreamGpu(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        rates = {k: parsed.column("bandwidth", kernel=k.capitalize()) for k in KERNELS}
+        rates = {k: parsed.cells("bandwidth", kernel=k.capitalize()) for k in KERNELS}
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):

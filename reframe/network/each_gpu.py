@@ -89,7 +89,7 @@ class EachGpu(GpusOfNode, SweepCheck):
 
     def values(self, parsed):
         found = {}
-        for copy, rate in zip(parsed.column("copy"), parsed.column("rate")):
+        for copy, rate in zip(parsed.column("copy"), parsed.cells("rate")):
             found.setdefault(KINDS[copy], []).append(rate)
         return found
 

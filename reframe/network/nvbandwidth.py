@@ -68,7 +68,7 @@ class Nvbandwidth(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        rates = {what: parsed.column("bandwidth", test=name) for name, what in self._tests.items()}
+        rates = {what: parsed.cells("bandwidth", test=name) for name, what in self._tests.items()}
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):

@@ -135,10 +135,10 @@ class Tournament(PairsOfNodes):
 
     def measure(self, parsed):
         values = {}
-        pairs = list(zip(*(parsed.column(end, **{"pass": 1}) for end in "ab")))
+        pairs = [(row["a"], row["b"]) for row in parsed.rows if row["pass"] == 1]
         for test in measured.TESTS.values():
             runs = {}
-            for pair, value in zip(pairs, parsed.column(test.metric, **{"pass": 1})):
+            for pair, value in zip(pairs, parsed.cells(test.metric, **{"pass": 1})):
                 runs.setdefault(pair, []).append(value)
             found = [statistics.median(of_pair) for of_pair in runs.values()]
             values[f"{test.metric}_median"] = statistics.median(found)
@@ -250,6 +250,6 @@ class Bisection(SimultaneousPairs):
 
     def measure(self, parsed):
         return {
-            "bandwidth_bisection": min(parsed.column("together")),
+            "bandwidth_bisection": min(parsed.cells("together")),
             "congestion_factor": max(one.congestion for one in self._found),
         }

@@ -156,4 +156,4 @@ class NodeHealth(GpusOfNode, StrictCheck):
         return node_limits.problems(found, extras.get("health", {}), *link)
 
     def measure(self, parsed):
-        return {name: parsed.at(name) for name in parsed.rows[0]}
+        return {name: parsed.quantity(name) for name in parsed.rows[0]}

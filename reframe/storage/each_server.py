@@ -62,8 +62,8 @@ class EachServer(SweepCheck):
         found = {}
         for what in MEASURED:
             of_server = {}
-            for node, server, value in zip(*map(parsed.column, ("node", "server", what))):
-                if node != server:
-                    of_server.setdefault(server, []).append(value)
+            for row, value in zip(parsed.rows, parsed.cells(what)):
+                if row["node"] != row["server"]:
+                    of_server.setdefault(row["server"], []).append(value)
             found[what] = [statistics.median(its) for its in of_server.values()]
         return found

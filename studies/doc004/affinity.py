@@ -247,8 +247,8 @@ class AffinityCost(StrictCheck):
     def gains(self, parsed):
         return {
             benchmark: nearness.gain(
-                parsed.at("near_value", line=benchmark, message_size=size),
-                parsed.at("far_value", line=benchmark, message_size=size),
+                parsed.quantity("near_value", line=benchmark, message_size=size).value,
+                parsed.quantity("far_value", line=benchmark, message_size=size).value,
                 BENCHMARKS[benchmark].unit,
             )
             for benchmark, size in COMPARED.items()

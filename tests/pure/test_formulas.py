@@ -37,8 +37,8 @@ def test_a_value_of_a_curve_is_a_cell() -> None:
 
 def test_a_ratio_is_computed_from_two_cells() -> None:
     def measure(parsed: Parsed) -> dict[str, Any]:
-        hpl = parsed.at("value", metric="HPL_Tflops") * 1000
-        dgemm = parsed.at("value", metric="StarDGEMM_Gflops")
+        (hpl,) = (value * 1000 for value in parsed.cells("value", metric="HPL_Tflops"))
+        (dgemm,) = parsed.cells("value", metric="StarDGEMM_Gflops")
         return {"hpl": Quantity(hpl, "GFLOP/s"), "ratio": hpl / (2 * dgemm)}
 
     measured = measure(HPCC)
@@ -50,7 +50,7 @@ def test_a_ratio_is_computed_from_two_cells() -> None:
 
 def test_the_median_and_the_least_of_a_column_are_followed() -> None:
     def measure(parsed: Parsed) -> dict[str, Any]:
-        column = parsed.column("latency")
+        column = parsed.cells("latency")
         return {"middle": statistics.median(column), "least": min(column), "all": column}
 
     said = formulas.origins(measure(LATENCY))
@@ -62,10 +62,11 @@ def test_the_median_and_the_least_of_a_column_are_followed() -> None:
 @pytest.mark.parametrize(
     "measure",
     [
-        lambda parsed: {"x": int(parsed.column("latency")[0])},
+        lambda parsed: {"x": int(parsed.cells("latency")[0])},
         lambda parsed: {"x": 1.0},
         lambda parsed: {"x": parsed.rows[0]["latency"]},
-        lambda parsed: {"x": [*parsed.column("latency"), 1.0]},
+        lambda parsed: {"x": parsed.at("latency", size=8)},
+        lambda parsed: {"x": [*parsed.cells("latency"), 1.0]},
         lambda parsed: {},
     ],
 )
@@ -73,22 +74,23 @@ def test_what_cannot_be_followed_is_left_out(measure: Any) -> None:
     assert formulas.origins(measure(LATENCY)) == {}
 
 
-def test_a_cell_that_counts_stays_a_whole_number() -> None:
-    row = {"size": LATENCY.at("size", size=8), "latency": LATENCY.at("latency", size=8)}
-    assert list(formulas.origins(row)) == ["latency"]
-    assert type(row["size"]) is int
-    with pytest.raises(KeyError):
-        LATENCY.column("nothing")
-
-
-def test_a_column_of_some_rows_knows_their_places() -> None:
+def test_the_cells_of_some_rows_know_their_places() -> None:
     rows = [{"side": side, "x": x} for side, x in (("a", 1.0), ("b", 2.0), ("b", 3.0))]
     parsed = Parsed("t", "t", None, True, tuple(rows), {"x": "us"})
-    found = parsed.column("x", side="b")
+    found = parsed.cells("x", side="b")
     assert (found, formulas.origins({"x": found})) == (
         [2.0, 3.0],
         {"x": [["cell", 1, "x"], ["cell", 2, "x"]]},
     )
+    with pytest.raises(KeyError):
+        parsed.cells("y")
+
+
+def test_a_metric_of_another_case_is_no_cell_of_this_one() -> None:
+    of_another = formulas.Number(2.0, ["metric", "Other", "node+stack", "latency", 2.0])
+    parsed = Parsed("t", "t", None, True, ({"x": of_another},), {"x": "us"})
+    said = formulas.origins({"x": parsed.quantity("x")})
+    assert said == {"x": [["metric", "Other", "node+stack", "latency", 2.0]]}
 
 
 def test_a_number_remembers_and_its_copy_is_a_plain_float() -> None:

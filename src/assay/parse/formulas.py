@@ -1,7 +1,7 @@
 """How a metric follows from the cells of an output, so that another machine can compute it again.
 
 A test computes its metrics in ``measure(parsed)``, in Python. The cells that it picks by
-``parsed.quantity()``, ``at()`` or ``column()`` remember where they came from. A formula is JSON:
+``parsed.quantity()`` or ``parsed.cells()`` remember where they came from. A formula is JSON:
 
 - a number;
 - ``["cell", ROW, COLUMN]``: a cell of the rows, rows counted from 0;

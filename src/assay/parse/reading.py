@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from assay.metrics import UNITS
-from assay.parse import formulas
+from assay.parse.formulas import Number
 
 #: Host name and process id.
 Process = tuple[str, int]
@@ -85,45 +84,50 @@ class Parsed:
         """Whether the output is complete and has no problems."""
         return self.complete and not self.problems
 
-    def column(self, name: str, **where: Value) -> list[Value]:
-        """Values of one column, in the order of the rows, of all that match `where`.
-
-        :raises KeyError: there is no such column.
-        """
-        return [self._cell(row, name) for row in self._matching(where)]
+    def column(self, name: str) -> list[Value]:
+        """Values of one column, in the order of the rows. Raises KeyError for an unknown column."""
+        return [row[name] for row in self.rows]
 
     def at(self, column: str, **where: Value) -> Value:
         """The value of `column` in the only row that matches `where`.
 
         :raises KeyError: no row matches, or more than one does.
         """
-        hits = self._matching(where)
-        if len(hits) != 1:
-            named = ", ".join(f"{k}={v}" for k, v in where.items())
-            raise KeyError(f"{len(hits)} rows of {self.program} have {named}")
-        return self._cell(hits[0], column)
+        return self.rows[self._only(where)][column]
 
     def quantity(self, column: str, **where: Value) -> Quantity:
-        """The value that :meth:`at` returns, with the unit of the column.
+        """The value that :meth:`at` returns, with the unit of the column; it knows its cell.
 
         :raises KeyError: as :meth:`at`, or the column has no unit.
         :raises ValueError: the value is not a number.
         """
-        value = self.at(column, **where)
-        return Quantity(value if isinstance(value, float) else float(value), self.units[column])
+        return Quantity(self._cell(self._only(where), column), self.units[column])
+
+    def cells(self, column: str, **where: Value) -> list[float]:
+        """The numbers of a column in the rows that match `where`; each knows its cell.
+
+        :raises KeyError: there is no such column.
+        :raises ValueError: a value is not a number.
+        """
+        return [self._cell(row, column) for row in self._matching(where)]
 
     def _matching(self, where: Mapping[str, Value]) -> list[int]:
-        """The numbers of the rows that have all these values."""
+        """The places of the rows that have all these values."""
         rows = enumerate(self.rows)
-        return [n for n, row in rows if all(row.get(k) == v for k, v in where.items())]
+        return [at for at, row in rows if all(row.get(k) == v for k, v in where.items())]
 
-    def _cell(self, row: int, column: str) -> Value:
-        """A cell. If it was measured, it knows its place; a count is also an index, and stays."""
-        value, unit = self.rows[row][column], self.units.get(column, "")
-        measured = unit in UNITS and UNITS[unit].kind in ("rate", "time")
-        if type(value) is float or (type(value) is int and measured):
-            return formulas.Number(value, ["cell", row, column])
-        return value
+    def _only(self, where: Mapping[str, Value]) -> int:
+        hits = self._matching(where)
+        if len(hits) != 1:
+            named = ", ".join(f"{k}={v}" for k, v in where.items())
+            raise KeyError(f"{len(hits)} rows of {self.program} have {named}")
+        return hits[0]
+
+    def _cell(self, row: int, column: str) -> float:
+        value = self.rows[row][column]
+        if isinstance(value, Number):  # a metric of another case, which knows where it came from
+            return value
+        return Number(float(value), ["cell", row, column])
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object that ``assay parse`` prints."""

@@ -202,7 +202,7 @@ class SweepCheck(AllNodesCheck):
 
     def values(self, parsed: Parsed) -> Mapping[str, Sequence[Any]]:
         """Quantity -> its values, of which the median and the worst are metrics."""
-        return {what: parsed.column(what) for what in self.measured}
+        return {what: parsed.cells(what) for what in self.measured}
 
     def measure(self, parsed: Parsed) -> dict[str, float]:
         return of_all(self.values(parsed), self.declares)

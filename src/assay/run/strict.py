@@ -22,40 +22,16 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import (
-    ConfigError,
-    PerformanceError,
-    ReframeSyntaxError,
-    SanityError,
-)
+from reframe.core.exceptions import ConfigError, PerformanceError, ReframeSyntaxError, SanityError
 
 from assay import accused, deadline, files, judge, slurm
 from assay import metrics as known
 from assay.declared import Figure
 from assay.judge import RED, Peak, Ratios, Reference, ReferencesError, Verdict, curves, of_peak
 from assay.parse import Parsed, formulas
-from assay.prove import (
-    busy,
-    counters,
-    groups,
-    launch,
-    links,
-    mpi,
-    node_state,
-    plan,
-    steering,
-)
+from assay.prove import busy, counters, groups, launch, links, mpi, node_state, plan, steering
 from assay.reframe_compat import runner, testcase
-from assay.run import attempts, job_request, options, outputs
-from assay.run.outputs import Measured
-from assay.run.site import (
-    environments,
-    given_environment,
-    hardware_peak,
-    misdescribed,
-    site_directory,
-    site_references,
-)
+from assay.run import attempts, job_request, options, outputs, site
 from assay.run.ucx import text
 from assay.store import record
 
@@ -231,7 +207,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """
         return []
 
-    def measure(self, parsed: Parsed) -> Mapping[str, Measured]:
+    def measure(self, parsed: Parsed) -> Mapping[str, outputs.Measured]:
         """Each declared metric: a quantity with its unit from the output, or a computed number.
 
         A computed number (a ratio) may be one value for each launch.
@@ -258,7 +234,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         try:
             options.take(self, partition.extras.get("options", {}))
         except ValueError as error:
-            raise misdescribed(partition, str(error)) from None
+            raise site.misdescribed(partition, str(error)) from None
         self._attempts = attempts.of((self.unique_name, partition.fullname, environ.name))
         if self.is_dry_run():
             return
@@ -514,7 +490,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if node.job.nonce != self._nonce:
             return [f"{steering.JOB} is of another launch"]
         asked, extras = self._requested_variables(), self.current_environ.extras
-        given = given_environment(environments(self.current_partition, self.current_environ))
+        given = site.given_environment(
+            site.environments(self.current_partition, self.current_environ)
+        )
         self._machine = machine = steering.machine(node, extras, asked, given)
         owned, job = steering.settings(node, machine), dict(node.job.variables)
         self._record["settings"] = {"sha256": plan.digest(owned), "machine": owned, "job": job}
@@ -527,7 +505,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _calibrated_otherwise(self, now: str) -> list[str]:
         """A doubt if the references are lost, or were measured under other settings."""
-        references = site_references()
+        references = site.site_references()
         before = references.calibrated_under(self._keys())
         if self.purpose == "calibration":
             return []
@@ -667,12 +645,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if column and curve:
             alone = not runner.retries()
             if not alone:
-                bounds = site_references().envelope(self._keys(), column, parsed.units[column])
+                bounds = site.site_references().envelope(self._keys(), column, parsed.units[column])
                 found.update(curves.outside(parsed.rows, bounds))
             links = (peak.value for name, peak in rates.items() if self.declares[name] == "MB/s")
             peak = max(links, default=None)
             if peak is None and column == "latency":
-                peak = hardware_peak(self, "link", "bandwidth")
+                peak = site.hardware_peak(self, "link", "bandwidth")
             found.update(curves.ratios(parsed.rows, *curve, peak, alone))
         return found
 
@@ -716,7 +694,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": record.CALIBRATION}
-        expected = site_references().find(self._keys(), name, unit, peak.value if peak else None)
+        expected = site.site_references().find(
+            self._keys(), name, unit, peak.value if peak else None
+        )
         if not isinstance(expected, Reference):
             return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
         judgement = judge.judge(values, expected)
@@ -876,7 +856,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         try:
             return groups.parse(self.partition_extra("between"))
         except ValueError as error:
-            raise misdescribed(self.current_partition, f"extras: between: {error}") from None
+            raise site.misdescribed(self.current_partition, f"extras: between: {error}") from None
 
     def _halves(self, nodes: int) -> list[str]:
         """Options of the job by which half of its nodes are in each group that `between` joins."""
@@ -927,7 +907,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """
         partition, stack = self.current_partition, self.current_environ
         fixed = "image" in stack.extras or "sha256" in stack.extras.get("provenance", "")
-        loaded = any(each.modules for each in environments(partition, stack))
+        loaded = any(each.modules for each in site.environments(partition, stack))
         return not fixed and bool(loaded or partition.prepare_cmds or stack.prepare_cmds)
 
     def _foreign(
@@ -962,4 +942,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if self._others is None or not known:
             return ""
         most = max(known, key=lambda others: others.processors)
-        return f"other work took {most}" if most.processors > busy.limit(site_directory()) else ""
+        return (
+            f"other work took {most}" if most.processors > busy.limit(site.site_directory()) else ""
+        )

@@ -15,7 +15,7 @@ Takes:     at most 10 min for a launch; in the smoke profile: 8 of 8 cases
 import reframe as rfm
 from reframe.core.builtins import run_before
 
-from assay.parse import netpipe
+from assay.opinions.parse import netpipe
 from assay.prove.links import message_bytes
 from assay.run.mpi import MpiTransportCheck
 from assay.run.site import hardware_peak

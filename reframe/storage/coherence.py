@@ -1,7 +1,7 @@
 """Files that one node writes and all others read: content, size, time of change, directory.
 
 Tests:     Coherence
-Runs:      coherence.py of src/assay/node
+Runs:      a shell
 Where:     +storage +shared
 Stacks:    any
 Proves:    exit code 0 and a complete output; an answer of every node
@@ -18,9 +18,9 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
-from assay.compare import coherence
+from assay.fleet import coherence
+from assay.fleet.nodes import AllNodesCheck
 from assay.parse import Parsed
-from assay.run.nodes import AllNodesCheck
 from assay.run.options import POSITIVE
 
 #: Size of a file [B]: many blocks and a part of one. GlusterFS may spread files over its servers in

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from assay.declared import Figure
 from assay.parse import Parsed, Quantity, osu
 from assay.workloads.sizing import even_ranks, usable_ranks
 
@@ -41,6 +42,9 @@ COLLECTIVE: Mapping[str, Benchmark] = {
     for name in ("bcast", "gather", "reduce", "allreduce", "alltoall")
 }
 BENCHMARKS: Mapping[str, Benchmark] = {**POINT_TO_POINT, **COLLECTIVE}
+
+#: Those of two ranks.
+PAIR = ("latency", "bw", "bibw")
 
 #: Number of messages in flight, the default of both the C programs and the ports.
 WINDOW = {"bw": 64, "bibw": 64, "mbw_mr": 64}
@@ -112,6 +116,11 @@ def sizes_missing(parsed: Parsed | None, first: int = 0) -> list[str]:
     size = int(parsed.rows[0]["size"])
     most = max(first, 4 if reduces else 0 if from_0 else 1)
     return [f"the first size is {size} B: rows are missing"] if size > most else []
+
+
+def figures(benchmark: str) -> list[Figure]:
+    """How a benchmark is drawn, if otherwise than messages between two ranks."""
+    return [Figure("collective")] if benchmark in COLLECTIVE else []
 
 
 def metrics(benchmark: str) -> dict[str, str]:

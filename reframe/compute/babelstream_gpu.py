@@ -97,8 +97,7 @@ class BabelStreamGpu(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        rows = parsed.rows
-        rates = {k: [r["bandwidth"] for r in rows if r["kernel"].lower() == k] for k in KERNELS}
+        rates = {k: parsed.cells("bandwidth", kernel=k.capitalize()) for k in KERNELS}
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):

@@ -92,8 +92,8 @@ class EachGpu(GpusOfNode, SweepCheck):
 
     def values(self, parsed):
         found = {}
-        for row in parsed.rows:
-            found.setdefault(KINDS[row["copy"]], []).append(row["rate"])
+        for copy, rate in zip(parsed.column("copy"), parsed.cells("rate")):
+            found.setdefault(KINDS[copy], []).append(rate)
         return found
 
     def peaks(self, parsed):

@@ -12,7 +12,7 @@ from assay.opinions import libfabric, pair
 from assay.opinions.parse import fabtests
 from assay.parse import ParseError
 from assay.run import StrictCheck
-from assay.run.sanity import not_as_requested
+from assay.run.outputs import not_as_requested
 from assay.run.ucx import text
 
 #: metric -> size [B]

@@ -19,7 +19,7 @@ from assay.fleet.tournament.measured import Pair
 from assay.opinions.parse import ib_perftest
 from assay.parse import Parsed, ParseError
 from assay.prove import counters
-from assay.run.sanity import not_as_requested
+from assay.run.outputs import not_as_requested
 from assay.run.site import link_peaks, misdescribed
 
 KIB, MIB = 1 << 10, 1 << 20

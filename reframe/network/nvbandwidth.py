@@ -68,10 +68,7 @@ class Nvbandwidth(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        rates = {
-            what: [row["bandwidth"] for row in parsed.rows if row["test"] == name]
-            for name, what in self._tests.items()
-        }
+        rates = {what: parsed.cells("bandwidth", test=name) for name, what in self._tests.items()}
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):

@@ -265,4 +265,5 @@ class OsuGpuRelation(StrictCheck):
         return Parsed("assay", "relation", None, True, rows, {"value": "1"})
 
     def measure(self, parsed):
-        return {"ratio": parsed.at("value", side="above") / parsed.at("value", side="below")}
+        above, below = (parsed.quantity("value", side=side) for side in ("above", "below"))
+        return {"ratio": above.value / below.value}

@@ -148,5 +148,5 @@ class SharedMemoryAgainstTcp(StrictCheck):
         return Parsed("assay", "relation", None, True, rows, {"value": "1"})
 
     def measure(self, parsed):
-        tcp, shared = (parsed.at("value", transport=name) for name in ("tcp", self.faster))
-        return {"latency_tcp_per_shared": tcp / shared}
+        tcp, shared = (parsed.quantity("value", transport=name) for name in ("tcp", self.faster))
+        return {"latency_tcp_per_shared": tcp.value / shared.value}

@@ -157,4 +157,4 @@ class NodeHealth(GpusOfNode, StrictCheck):
         return node_limits.problems(found, extras.get("health", {}), *link)
 
     def measure(self, parsed):
-        return parsed.rows[0]
+        return {name: parsed.quantity(name) for name in parsed.rows[0]}

@@ -77,7 +77,8 @@ OF_RAILS = [
             # The usual amounts take two minutes for each case.
             "options": {
                 **COMMON["options"],
-                "OsuBase.short": {"iterations": 50, "window": 8},
+                "OsuBase.smoke_iterations": 50,
+                "OsuBase.smoke_window": 8,
                 "StrictCheck.smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
             },
         },

@@ -51,7 +51,8 @@ COMMON = {
     "nodes": cluster["nodes"] if own else 2,
     # A node that software emulates sends a few MB a second.
     "options": {
-        "OsuBase.short": {"iterations": 1, "window": 8, "rates_from": 8},
+        "OsuBase.smoke_iterations": 1,
+        "OsuBase.smoke_window": 8,
         "PairsOfNodes.width": 1,
         "PairsOfNodes.cpus": [0, 1],
         "PairsOfNodes.seconds": 2,

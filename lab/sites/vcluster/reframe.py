@@ -97,7 +97,7 @@ LINK = {
         "cores_per_node": cluster.get("cores", 1),
         "options": {
             # The usual number of iterations takes osu_mbw_mr minutes.
-            "OsuBase.short": {"iterations": 20},
+            "OsuBase.smoke_iterations": 20,
             "PairsOfNodes.width": 1,
             "PairsOfNodes.cpus": [0, cores - 1],
             "PairsOfNodes.seconds": 0.5,

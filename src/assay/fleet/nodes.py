@@ -204,7 +204,7 @@ class SweepCheck(AllNodesCheck):
 
     def values(self, parsed: Parsed) -> Mapping[str, Sequence[Any]]:
         """Quantity -> its values, of which the median and the worst are metrics."""
-        return {what: [row[what] for row in parsed.rows] for what in self.measured}
+        return {what: parsed.cells(what) for what in self.measured}
 
     def measure(self, parsed: Parsed) -> dict[str, float]:
         return of_all(self.values(parsed), self.declares)

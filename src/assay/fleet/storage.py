@@ -26,7 +26,7 @@ class Disks(Sweep):
         parsed = iozone.parse(entry["out"])
         if entry["rc"] or not parsed.sound:
             raise ParseError("; ".join(parsed.problems) or "it failed")
-        values = {what: {node: parsed.quantity(what).value} for what in MEASURED}
+        values = {what: {node: float(parsed.quantity(what).value)} for what in MEASURED}
         return values, "direct" if parsed.facts.get("o_direct") else "synchronous"
 
 

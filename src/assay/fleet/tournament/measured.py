@@ -200,7 +200,7 @@ def value(test: Test, text: str) -> float:
     quantity = parsed.quantity(test.column)
     if quantity.unit != test.unit or not quantity.value > 0:
         raise ParseError(f"{test.column} is {quantity.value} {quantity.unit}")
-    return quantity.value
+    return float(quantity.value)
 
 
 def uncrossed(size: int, said: Mapping[str, Any]) -> Iterator[str]:

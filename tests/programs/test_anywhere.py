@@ -16,7 +16,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay.describe import auto, described, detect, machine
 from assay.gpu.accelerator import CUDA
-from assay.node import provenance
+from assay.node import answers, provenance
 from assay.sites import ask
 from assay.slurm import Answers
 from assay.store import promise
@@ -343,6 +343,6 @@ def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
 def test_a_slurm_that_hangs_is_not_taken_for_no_slurm(found, monkeypatch):
     """Otherwise, the suite would measure the login node."""
     said = "scontrol show partition did not end within 30 s"
-    monkeypatch.setattr(provenance, "hung", {"scontrol": said})
+    monkeypatch.setattr(answers, "hung", {"scontrol": said})
     with pytest.raises(ConfigError, match=said):
         found()

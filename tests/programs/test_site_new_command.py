@@ -11,7 +11,7 @@ pytest.importorskip("reframe")
 
 from assay import cli, slurm
 from assay.describe import expect, new
-from assay.node import provenance
+from assay.node import answers
 from assay.sites import foreign
 from assay.store import promise
 from assay.store.promise import PromiseError
@@ -37,9 +37,9 @@ def checkout(tmp_path, monkeypatch):
     )
     shell.program(tmp_path / "bin", "scontrol", f'case "$2" in {scontrol} esac')
     job(tmp_path, "; ".join(f"/bin/sed 's/^/{k}: /' {DATA}/node0{2 - k}.txt" for k in (0, 1)))
-    provenance.hung.clear()
+    answers.hung.clear()
     yield folder
-    provenance.hung.clear()
+    answers.hung.clear()
 
 
 def job(tmp_path, does):

@@ -19,7 +19,7 @@ from assay import sites, slurm
 from assay.describe import container, described, detect, machine
 from assay.gpu.accelerator import ACCELERATORS
 from assay.judge import Known, hardware
-from assay.node import provenance
+from assay.node import answers, provenance
 from assay.prove.transports import SWITCHED
 from assay.sites import ask
 from assay.slurm import Answers, Pool
@@ -33,7 +33,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     """
     site_file = Path(site_file).resolve()
     said = ask.slurm()
-    if silence := provenance.hung.get("scontrol"):
+    if silence := answers.hung.get("scontrol"):
         # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
     pool = _pool(said, os.environ.get("ASSAY_PARTITION"))

@@ -20,7 +20,7 @@ from reframe.utility.cpuinfo import cpuinfo
 
 from assay import catalogue, sites
 from assay.describe import detect
-from assay.node import provenance
+from assay.node import answers, provenance
 from assay.prove import mpi
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
@@ -202,7 +202,7 @@ def storage(site_file: str | Path, name: str, directory: Path, *features: str) -
 
     where, mend = f"{site_file}: partition {name!r}: directory {directory}", "set ASSAY_SCRATCH to"
     try:
-        directory = Path(str(provenance.within(make)))
+        directory = Path(str(answers.within(make)))
     except TimeoutError as error:
         raise ConfigError(f"{where}: its file system {error}; {mend} one that does") from None
     except OSError as error:

@@ -28,7 +28,7 @@ from assay.describe.written import Draft
 from assay.exits import Exit
 from assay.judge import Known, ReferencesError, hardware
 from assay.locks import package
-from assay.node import provenance
+from assay.node import answers, provenance
 from assay.sites import ask, foreign
 from assay.slurm import Partition, Pool
 from assay.store import promise
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     check(args)
-    said = answers()
+    said = of_slurm()
     gaps: list[Gap] = []
     partitions, nodes = slurm.partitions(said.partitions), slurm.nodes(said.nodes)
     pools = chosen(partitions, nodes, args.partition, gaps)
@@ -125,10 +125,10 @@ def check(args: argparse.Namespace) -> None:
         )
 
 
-def answers() -> slurm.Answers:
+def of_slurm() -> slurm.Answers:
     """What Slurm answers on this machine."""
     said = ask.slurm()
-    for silence in provenance.hung.values():
+    for silence in answers.hung.values():
         raise ConfigError(f"{silence}: Slurm does not answer; ask its administrator")
     if not slurm.partitions(said.partitions):
         first = next(iter(said.partitions.splitlines()), "nothing")

@@ -26,7 +26,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
-from assay.node import provenance
+from assay.node import answers
 from assay.prove import node_limits, plan
 from assay.reframe_compat import command
 from assay.reframe_compat.selection import PLACES, reserve
@@ -87,7 +87,7 @@ def _written(path: Path) -> None:
 
 def _answered(path: Path, of: Callable[[], object]) -> object:
     try:
-        return provenance.within(of)  # a file system may hang
+        return answers.within(of)  # a file system may hang
     except OSError as error:
         raise ConfigError(
             f"{path}: results cannot be written here ({error.strerror or error}); "

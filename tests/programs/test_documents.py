@@ -23,7 +23,11 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     site.mkdir(parents=True)
     for name in ("vocabulary.yaml", "hardware.yaml"):
         shutil.copy(ROOT / "site-config" / name, site.parent)
-    (site / "reframe.py").write_text(localised(blocks(SITE, "python")[0]))
+    (site / "reframe.py").write_text(blocks(SITE, "python")[0])
+    (words,) = [
+        block for block in blocks(SITE, "yaml") if "\nplaces:" in block and "nodes:" in block
+    ]
+    (site / "assay.yaml").write_text(localised(words))
     (references,) = [block for block in blocks(SITE, "yaml") if "\nreferences:" in f"\n{block}"]
     (site / "references.yaml").write_text(references)
     run = run_reframe(

@@ -21,22 +21,22 @@ from assay.node import provenance
 from assay.prove.accelerator import ACCELERATORS
 from assay.prove.transports import SWITCHED
 from assay.sites import container, describe, detect, machine
+from assay.sites.site_yaml import SiteFile
 from assay.slurm import Answers, Pool
 
 
-def configuration(site_file: str | Path) -> dict[str, Any]:
+def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
     :raises ConfigError: a variable names something that does not exist, there is no MPI at
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
-    site_file = Path(site_file).resolve()
-    said = detect.slurm()
+    answers = detect.slurm()
     if silence := provenance.hung.get("scontrol"):
         # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
-    pool = _pool(said, os.environ.get("ASSAY_PARTITION"))
-    launcher = os.environ.get("ASSAY_LAUNCHER", said.launcher) if pool else "mpirun"
+    pool = _pool(answers, os.environ.get("ASSAY_PARTITION"))
+    launcher = os.environ.get("ASSAY_LAUNCHER", answers.launcher) if pool else "mpirun"
     if launcher not in ("srun", "mpirun"):
         raise ConfigError(f"ASSAY_LAUNCHER: {launcher!r} is neither srun nor mpirun")
     stacks, opened = _stacks(site_file, launcher == "srun")
@@ -60,7 +60,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     common: dict[str, Any] = {}
     if pool:
         place = describe.Place(pool, here, login=True)
-        common = describe.jobs(place, said, shlex.split(os.environ.get("ASSAY_ACCESS", "")))
+        common = describe.jobs(place, answers, shlex.split(os.environ.get("ASSAY_ACCESS", "")))
         common["launcher"] = launcher
         common["resources"] = describe.GPU_RESOURCE if pool.shape.gpus else []
         if len(pool.up) > 1:
@@ -75,7 +75,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
                 each["extras"].pop(name, None)
             each["env_vars"] += common["env_vars"]
     descr = "as it was found: " + (pool.partition.name if pool else "this machine")
-    systems = [machine.system(site_file, descr, [".*"], partitions)]
+    systems = [machine.system(site_file, said, partitions, descr=descr, hostnames=[".*"])]
     return sites.configuration(
         site_file, systems, stacks, {} if pool else machine.OFTEN, found=machine.found
     )

@@ -26,7 +26,7 @@ from assay.exits import Exit
 from assay.judge import Known, ReferencesError, hardware
 from assay.locks import package
 from assay.node import provenance
-from assay.sites import adopt, describe, detect, expect, foreign, machine, written
+from assay.sites import adopt, describe, detect, expect, machine, site_yaml, written
 from assay.sites.describe import Gap, Place
 from assay.sites.written import Draft
 from assay.slurm import Partition, Pool
@@ -147,7 +147,7 @@ def chosen(
     """
     known = {partition.name: partition for partition in partitions}
     nobody = "--partition: Slurm has no"
-    asked = [foreign.one_of(known, name, nobody) for name in dict.fromkeys(wanted)]
+    asked = [site_yaml.one_of(known, name, nobody) for name in dict.fromkeys(wanted)]
     asked = asked or [partition for partition in partitions if partition.open]
     found: list[Pool] = []
     covered: set[str] = set()
@@ -335,7 +335,8 @@ def _look_at_the_nodes(place: Place) -> None:
 def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:
     target = args.folder / args.name
     texts = {
-        "reframe.py": written.reframe(head, made),
+        "reframe.py": written.REFRAME,
+        site_yaml.FILE: written.words(head, made),
         "references.yaml": written.references(head, made),
     }
     if text := written.hardware(head, made):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import pprint
-import re
+import json
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,13 @@ import yaml
 from assay import files
 from assay.judge import Hardware
 from assay.sites.describe import Gap
+
+#: The file that ReFrame loads, of each site.
+REFRAME = """\
+from assay import sites
+
+site_configuration = sites.from_yaml(__file__)
+"""
 
 #: Longest line of the files.
 WIDTH = 96
@@ -60,14 +65,15 @@ class Draft:
 def template(file: str, /, **values: Any) -> str:
     """The text of a template beside this file."""
     made = files.templates(Path(__file__).parent)
-    fill = partial(textwrap.fill, width=WIDTH)
-    made.filters.update(comment=_comment, fill=fill, python=_python, repr=repr)
+    made.filters["comment"] = _comment
     return made.get_template(file).render(values)
 
 
 def _comment(text: str) -> str:
     """A text as a comment; the later lines of an item of a list are indented."""
     more = "#   " if text.startswith("-") else "# "
+    if not text:
+        return "#"
     return textwrap.fill(
         *(text, WIDTH),
         initial_indent="# ",
@@ -77,28 +83,55 @@ def _comment(text: str) -> str:
     )
 
 
-def reframe(head: Head, draft: Draft) -> str:
-    """The file ``reframe.py``."""
+def words(head: Head, draft: Draft) -> str:
+    """The file ``assay.yaml``."""
     number = sum(map(len, draft.partitions.values()))
-    names = _variables(draft.common)
-    return template("reframe.jinja", head=head, draft=draft, number=number, names=names)
+    about = [
+        f"{head.name}: {number} partitions on nodes of Slurm, found on {head.date}. `assay site "
+        f"new` wrote this file from what Slurm and {', '.join(head.asked)} said. Nothing was "
+        "measured. Compare the file with the machine before you rely on it.",
+        "",
+        "What could not be found out, and what to do:",
+        *(f"- {gap}" for gap in draft.gaps),
+    ]
+    if draft.together:
+        about += [
+            "",
+            "The nodes are parts of one machine: they have one kernel. So ranks yield while they "
+            "wait, tests between nodes have one rank on each node, and the smoke profile between "
+            "nodes leaves out HPCC and HPL.",
+        ]
+    shared = "The partitions share nodes and network, so cases run one at a time."
+    site = {
+        "hostnames": head.hostnames,
+        "modules_system": head.modules_system,
+        "one_at_a_time": True,
+    }
+    stack = {key: value for key, value in draft.stack.items() if key != "name"}
+    places = {
+        each["name"]: {"of": slurm, **{key: it for key, it in each.items() if key != "name"}}
+        for slurm, every in draft.partitions.items()
+        for each in every
+    }
+    sections = [
+        {"nodes": draft.common},
+        {"places": places},
+        {"stacks": {draft.stack["name"]: stack}},
+    ]
+    parts = [
+        "# yaml-language-server: $schema=../schemas/assay.json",
+        *map(_comment, about),
+        f"\n{_comment(shared)}\n{_yaml(site)}",
+        *map(_yaml, sections),
+    ]
+    return "\n".join(parts)
 
 
-def _python(value: Mapping[str, Any], first: str = "") -> str:
-    """A mapping as Python; `first` is what its first line has."""
-    text = pprint.pformat(value, width=WIDTH - 8, sort_dicts=False, compact=True)
-    return f"{{{first}\n {text[1:]}"
-
-
-def _variables(common: Iterable[str]) -> dict[str, str]:
-    """Partition of Slurm -> name of the variable with what its nodes have in common."""
-    found: dict[str, str] = {}
-    for slurm in common:
-        name = "NODE" if not found else "NODE_" + re.sub(r"\W", "_", slurm.upper())
-        while name in found.values():
-            name += "_"
-        found[slurm] = name
-    return found
+def _yaml(content: Mapping[str, Any]) -> str:
+    # Read again from JSON, no list is the same twice: a reader of YAML knows no anchors.
+    plain = json.loads(json.dumps(content))
+    # PyYAML ends a line after the word that is beyond the width.
+    return yaml.safe_dump(plain, default_flow_style=None, sort_keys=False, width=WIDTH - 24)
 
 
 def references(head: Head, draft: Draft) -> str:

@@ -91,6 +91,7 @@ def run(names: Sequence[str], folder: Path) -> int:
             judged = References.load(found[name].with_name("references.yaml"))
             more = f"rules to record: {judged.recorded}"
             lines.append(f"references: {judged.judged} metrics judged, {more}")
+            lines += [f"  {line}" for line in judged.order()]
         except (ReframeError, ReferencesError, promise.PromiseError) as error:
             bad += 1
             lines = [f"REFUSED: {error}"]

@@ -1,4 +1,4 @@
-"""`beside` in assay.yaml: places and stacks beside a ReFrame configuration that a site has already."""
+"""`beside`: places and stacks beside a ReFrame configuration that a site has already."""
 
 import json
 import re
@@ -19,7 +19,6 @@ from assay.prove.plan import Call
 from assay.sites import adopt, foreign
 from assay.sites.written import REFRAME
 from assay.store import promise
-
 
 #: Two systems of any host, foreign words, a logger, a mode, an environment for one system only.
 THEIRS = {
@@ -106,7 +105,7 @@ def site(tmp_path):
             (tmp_path / name).write_text(textwrap.dedent(theirs))
         else:
             (tmp_path / name).write_text(yaml.safe_dump(theirs or THEIRS, sort_keys=False))
-        said = {"beside": files or name, **(words or WORDS)}
+        said = {"beside": files or [name], **(words or WORDS)}
         (tmp_path / "assay.yaml").write_text(yaml.safe_dump(said, sort_keys=False))
         (tmp_path / "references.yaml").write_text("references: []\n")
         settings = tmp_path / "assay_settings.py"

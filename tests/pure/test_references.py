@@ -167,7 +167,7 @@ def test_one_reference_judges_metrics_of_two_tests_in_their_units(tmp_path):
     with pytest.raises(ReferencesError, match="the test reports 'us'"):
         references.find(each, "worst", "us")
     entry["metrics"]["other"] = ">= 1 GB/s"
-    with pytest.raises(ReferencesError, match="references/0: also: the entry has several metrics"):
+    with pytest.raises(ReferencesError, match="references/0/also: the entry has several metrics"):
         load(tmp_path, {"references": [entry]})
 
 

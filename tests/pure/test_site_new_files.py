@@ -39,7 +39,7 @@ def test_the_file_of_the_site_has_what_was_found(made, tmp_path):
     assert (system["name"], system["hostnames"]) == ("mine", ["login$"])
     assert environment == made.stack
     wanted = [
-        {**made.common[slurm_name], **each}
+        {**made.common[slurm_name], **by_name(made)[each["name"]]}
         for slurm_name, every in made.partitions.items()
         for each in every
     ]

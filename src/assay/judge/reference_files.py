@@ -159,11 +159,6 @@ class Entry(_Applies):
         list[Earlier], Meta(description="earlier calibrations, the newest last; never removed")
     ] = []
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.also and len(self.metrics) > 1:
-            raise ValueError("also: the entry has several metrics; give each an entry of its own")
-
 
 class Rule(_Applies):
     """A rule has `for`, `why` and, if needed, `units`, `kinds` and `until: calibrated`."""
@@ -213,6 +208,9 @@ def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]
             raise ReferencesError(f"{path}: references/{number}/{fault}")
         above.append(entry)
         for other in entry.get("also", ()):
+            if len(entry["metrics"]) > 1:
+                said = "also: the entry has several metrics; give each an entry of its own"
+                raise ReferencesError(f"{path}: references/{number}/{said}")
             (spec,) = entry["metrics"].values()
             above.append({**entry, "for": other["for"], "metrics": {other["metric"]: spec}})
     document["references"] = above

@@ -189,7 +189,9 @@ class References:
             return self._reference(entry, metric, unit, peak)
         for rule in self._rules:
             if _matches(rule["for"], case) and _of_unit(rule, unit):
-                everywhere = reference_files.is_any(rule["for"]["partition"]) and "until" not in rule
+                everywhere = (
+                    reference_files.is_any(rule["for"]["partition"]) and "until" not in rule
+                )
                 return Recorded(rule["why"], "until" in rule, everywhere)
         return None
 
@@ -219,9 +221,9 @@ class References:
     def order(self) -> list[str]:
         """What the entries judge that a person wrote, one line each, in the order that counts."""
         return [
-            f"{path.name} references/{at}: {', '.join(entry['metrics'])} of {describe(entry['for'])}"
+            f"{path.name} references/{at}: {', '.join(each['metrics'])} of {describe(each['for'])}"
             for path, entries in self._files.items()
-            for at, entry in enumerate(entries)
+            for at, each in enumerate(entries)
         ]
 
     def calibrated_under(self, case: Case) -> str:

@@ -229,7 +229,11 @@ def from_yaml(site_file: str | Path) -> dict[str, Any]:
     :raises ConfigError: ``assay.yaml`` is not valid, or as :func:`configuration`.
     """
     site_file = Path(site_file).resolve()
-    said, absent = site_yaml.read(site_file)
+    try:
+        said, absent = site_yaml.read(site_file)
+    except ConfigError:
+        _results(site_file)  # a run that is refused is the last run, too
+        raise
     if said.beside:
         return _beside(site_file, said)
     if said.machine:
@@ -238,28 +242,14 @@ def from_yaml(site_file: str | Path) -> dict[str, Any]:
         return described
     stacks = site_yaml.environments(site_file, said)
     system = site_yaml.system(site_file, said, site_yaml.places(site_file, said))
-    problems = said.problems
-    return configuration(
-        site_file,
-        [system],
-        stacks,
-        said.general,
-        said.one_at_a_time,
-        perflog=said.perflog,
-        found=None if problems is None else lambda: problems,
-        absent=absent,
-    )
+    return configuration(site_file, [system], stacks, said, absent)
 
 
-def configuration(  # noqa: PLR0913
+def configuration(
     site_file: str | Path,
     systems: list[dict[str, Any]],
     environments: list[dict[str, Any]],
-    general: Mapping[str, Any] | None = None,
-    one_at_a_time: bool = False,
-    *,
-    perflog: Sequence[Mapping[str, Any]] = (),
-    found: Callable[[], Sequence[str]] | None = None,
+    said: site_yaml.SiteFile | None = None,
     absent: site_yaml.Absent = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
@@ -268,11 +258,7 @@ def configuration(  # noqa: PLR0913
 
     :param systems: the one system of the site, in the format of ReFrame's configuration reference.
         Its name is the name of the folder.
-    :param one_at_a_time: the modes submit a case only after the case before it has ended, across
-        all partitions. If all partitions share their nodes, the waiting time of a job then tells
-        something about the nodes.
-    :param perflog: ReFrame's handlers of performance logs, such as httpjson, graylog and filelog.
-    :param found: for a site that describes itself: tells which probes of the machine failed.
+    :param said: what else the site says.
     :param absent: stacks that the site has only where a variable is set.
     :raises ConfigError: a word is nearly one of ours, a deadline is not a duration, a system does
         not have the name of its folder, the references are not valid, the stack in ``ASSAY_STACK``
@@ -280,7 +266,7 @@ def configuration(  # noqa: PLR0913
         the host does not belong to the site, an option switches checks off, or another run writes
         to the results.
     """
-    site_file = Path(site_file).resolve()
+    site_file, said = Path(site_file).resolve(), said or site_yaml.SiteFile()
     # Before all checks: a run that is refused is the last run, too.
     results, folder, log = _results(site_file)
     site = site_file.parent.name
@@ -293,28 +279,29 @@ def configuration(  # noqa: PLR0913
     places = [partition for system in systems for partition in system["partitions"]]
     yaml = site_file.with_name(site_yaml.FILE)
     file = yaml if yaml.is_file() else site_file
-    kept = _begin(file, places, environments, found, site_file, absent)
+    kept = _begin(site_file, file, places, environments, said.problems, absent)
     for system in systems:
         # ReFrame cannot use a partition without any environment.
         system["partitions"] = [p for p in system["partitions"] if p["environs"]]
         if not system["partitions"]:
-            raise ConfigError(f"{site_file}: nothing can run: {'; '.join(left_out[site_file])}")
+            why = "; ".join(left_out[site_file]) or "it has no places"
+            raise ConfigError(f"{site_file}: nothing can run: {why}")
         system.setdefault("stagedir", str(results / "stage" / folder.name))
         system.setdefault("outputdir", str(folder))
     # A run says itself how each case ended (assay.store.running); `-v` shows ReFrame's lines, too.
     shown = "warning" if log.name == run_folder.LOG else "info"
     screen = {"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}
-    logs = {"handlers$": [screen], "handlers": [_log_file(log)], "handlers_perflog": [*perflog]}
+    logs = {"handlers$": [screen], "handlers": [_log_file(log)], "handlers_perflog": said.perflog}
     # The environment of the stack is part of what is measured: do not purge it.
     tests = {"check_search_path": [str(files.SUITE / "reframe")], "check_search_recursive": True}
-    general = {**tests, **_reports(results), "purge_environment": False, **(general or {})}
+    general = {**tests, **_reports(results), "purge_environment": False, **said.general}
     return {
         "systems": systems,
         "environments": [each for each in environments if each["name"] in kept],
         "general": [general],
         # Records have every number, so there is no log of performance that nobody asked for.
         "logging": [{"level": "debug", **logs}],
-        "modes": _modes(*(["--exec-policy=serial"] if one_at_a_time else [])),
+        "modes": _modes(*(["--exec-policy=serial"] if said.one_at_a_time else [])),
     }
 
 
@@ -327,16 +314,13 @@ def _beside(site_file: Path, said: site_yaml.SiteFile) -> dict[str, Any]:
     file = site_file.with_name(site_yaml.FILE)
     results, folder, log = _results(site_file)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
-    paths = [
-        site_file.parent / each
-        for each in ([said.beside] if isinstance(said.beside, str) else said.beside)
-    ]
+    paths = [site_file.parent / each for each in said.beside]
     whole, places, stacks = foreign.join(file, said, paths, known["extras"])
     system = whole["systems"][0]
     # By a method of theirs, ReFrame may find another name than that of the host.
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
     check_call(site_file, said.system, any_host)
-    _begin(file, places, stacks, None, site_file, {})
+    _begin(site_file, file, places, stacks, None, {})
     left_out[site_file] += [
         f"stack {name} is left out: it is in environs of no place"
         for name in said.stacks
@@ -365,12 +349,12 @@ def _beside(site_file: Path, said: site_yaml.SiteFile) -> dict[str, Any]:
     return {**whole, **{name: [*whole.get(name, ()), *more] for name, more in added.items()}}
 
 
-def _begin(
+def _begin(  # noqa: PLR0913, PLR0917
+    site_file: Path,
     file: Path,
     places: list[dict[str, Any]],
     stacks: list[dict[str, Any]],
-    found: Callable[[], Sequence[str]] | None,
-    site_file: Path,
+    problems: Sequence[str] | None,
     absent: site_yaml.Absent,
 ) -> set[str]:
     """Checks the words of a site, and says them to what compares a run with them.
@@ -378,7 +362,7 @@ def _begin(
     Partitions lose the stacks that no test selects.
 
     :param file: the file that has the words.
-    :param site_file: the file that ReFrame loads.
+    :param problems: what a site that describes itself could not find out.
     :returns: the names of the stacks that remain.
     """
     words = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))
@@ -400,7 +384,7 @@ def _begin(
         for name in ours
         if name not in programs
     ]
-    declared = _words(places, {**programs, **absent}, found)
+    declared = _words(places, {**programs, **absent}, problems)
     left_out[site_file] += [f"stack {name} is not there: its `when` is empty" for name in absent]
     for partition in places:
         where = f"partition {partition['name']} is left out"
@@ -409,8 +393,8 @@ def _begin(
         elif not {*partition["environs"]} & {*programs}:
             left_out[site_file].append(f"{where}: all of its stacks are")
         partition["environs"] = [name for name in partition["environs"] if name in programs]
-    words_here = _words(places, programs, found)
-    if not found:
+    words_here = _words(places, programs, problems)
+    if problems is None:
         environs = [*ours, *absent]
         names_on[site_file] = {"partition": [p["name"] for p in places], "environ": environs}
     asked = os.environ.get("ASSAY_STACK")
@@ -438,18 +422,13 @@ def _begin(
 def _words(
     places: Iterable[Mapping[str, Any]],
     programs: Mapping[str, frozenset[str]],
-    found: Callable[[], Sequence[str]] | None,
+    problems: Sequence[str] | None,
 ) -> promise.Site:
     """The words of the places that have one of these stacks."""
     environs = {p["name"]: frozenset({*p["environs"]} & programs.keys()) for p in places}
     words = {p["name"]: frozenset(p.get("features", ())) for p in places if environs[p["name"]]}
-    return promise.Site(
-        words,
-        {name: environs[name] for name in words},
-        programs,
-        found is not None,
-        tuple(found()) if found else (),
-    )
+    environs = {name: environs[name] for name in words}
+    return promise.Site(words, environs, programs, problems is not None, tuple(problems or ()))
 
 
 def _results(site_file: Path) -> tuple[Path, Path, Path]:

@@ -13,6 +13,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from reframe.core.exceptions import ConfigError
 
 from assay import sites, slurm
@@ -20,7 +21,7 @@ from assay.judge import Known, hardware
 from assay.node import provenance
 from assay.prove.accelerator import ACCELERATORS
 from assay.prove.transports import SWITCHED
-from assay.sites import container, describe, detect, machine
+from assay.sites import container, describe, detect, machine, site_yaml
 from assay.sites.site_yaml import SiteFile
 from assay.slurm import Answers, Pool
 
@@ -75,10 +76,12 @@ def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
                 each["extras"].pop(name, None)
             each["env_vars"] += common["env_vars"]
     descr = "as it was found: " + (pool.partition.name if pool else "this machine")
-    systems = [machine.system(site_file, said, partitions, descr=descr, hostnames=[".*"])]
-    return sites.configuration(
-        site_file, systems, stacks, {} if pool else machine.OFTEN, found=machine.found
+    system = site_yaml.system(
+        site_file, said, partitions, descr=descr, hostnames=[".*"], max_local_jobs=1
     )
+    often = {} if pool else machine.OFTEN
+    said = replace(said, general=often, problems=[*machine.found()])
+    return sites.configuration(site_file, [system], stacks, said)
 
 
 def _pool(said: Answers, wanted: str | None) -> Pool | None:

@@ -11,10 +11,10 @@ import shlex
 import shutil
 import socket
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
@@ -134,17 +134,9 @@ def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
                 "all the same"
             )
         hostnames = [re.escape(host) + "$"] if here == said.release else []
-    systems = [system(site_file, said, partitions, hostnames=hostnames)]
-    seen = partial(found, any_stack=not said.release)
-    return sites.configuration(site_file, systems, made, OFTEN, found=seen)
-
-
-def system(
-    site_file: Path, said: SiteFile, partitions: list[dict[str, Any]], **more: Any
-) -> dict[str, Any]:
-    """The system of a site that describes itself; `more` are keys that the file does not say."""
-    # One case at a time, over all partitions: two at once would disturb each other.
-    return site_yaml.system(site_file, said, partitions, max_local_jobs=1, **more)
+    said = replace(said, general=OFTEN, problems=[*found(any_stack=not said.release)])
+    system = site_yaml.system(site_file, said, partitions, hostnames=hostnames, max_local_jobs=1)
+    return sites.configuration(site_file, [system], made, said)
 
 
 def found(any_stack: bool = True) -> tuple[str, ...]:

@@ -302,7 +302,8 @@ def draft(  # noqa: PLR0913, PLR0917
             *describe.storage(place, seen),
         ]
         common = describe.jobs(place, said, access)
-        made.common[name] = {**common, "environs": [made.stack["name"]]}
+        environs = [made.stack["name"]]
+        made.common[name] = {**common, "environs": environs, "extras": place.extras}
         if place is not first:
             missing = sorted({*first.here["programs"]} - {*place.here["programs"]})
             if missing:

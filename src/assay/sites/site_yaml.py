@@ -96,7 +96,7 @@ class Nodes(_Struct):
     modules: _Texts = UNSET
     env_vars: _Pairs = UNSET
     prepare_cmds: _Texts = UNSET
-    time_limit: str | None | UnsetType = UNSET
+    time_limit: str | UnsetType = UNSET
     max_jobs: int | UnsetType = UNSET
     sched_options: dict[str, Any] | UnsetType = UNSET
     container_platforms: list[dict[str, Any]] | UnsetType = UNSET
@@ -131,7 +131,7 @@ class SiteFile(_Struct):
     ] = UNSET
     release: Annotated[str, Meta(description="the only distribution, such as debian 12")] = ""
     beside: Annotated[
-        str | list[str], Meta(description="the ReFrame configuration that there is already")
+        list[str], Meta(description="files of the ReFrame configuration that there is already")
     ] = []
     system: Annotated[str, Meta(description="the system of that configuration")] = ""
     one_at_a_time: Annotated[bool, Meta(description="cases wait for each other")] = False
@@ -147,12 +147,6 @@ class SiteFile(_Struct):
     nodes: dict[str, Nodes | None] = {}
     places: dict[str, Nodes | None] = {}
     stacks: dict[str, Stack | None] = {}
-
-    def __post_init__(self) -> None:
-        if self.beside and not self.system:
-            raise ValueError("`system` is missing: name the system of the file in beside")
-        if not (self.places or self.machine):
-            raise ValueError("`places` is missing: name one at least, such as node")
 
 
 #: Stack whose ``when`` is empty -> its features.
@@ -269,17 +263,9 @@ def system(
 
     :param more: keys that are not as the file says.
     """
-    asked = {} if said.max_local_jobs is UNSET else {"max_local_jobs": said.max_local_jobs}
-    named = {"descr": said.descr} if said.descr else {}
-    return {
-        "name": site_file.parent.name,
-        **named,
-        "hostnames": said.hostnames,
-        "modules_system": said.modules_system,
-        **asked,
-        "partitions": partitions,
-        **more,
-    }
+    keys = ("descr", "hostnames", "modules_system", "max_local_jobs")
+    given = {key: it for key in keys if (it := getattr(said, key)) not in ("", UNSET)}
+    return {"name": site_file.parent.name, **given, "partitions": partitions, **more}
 
 
 def places(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
@@ -289,11 +275,16 @@ def places(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
         each partition has.
     """
     file, made = site_file.with_name(FILE), []
+    bases: dict[str, dict[str, Any]] = {"": {}}
+    for name, its in said.nodes.items():
+        if its is not None:
+            bases[name] = copied(one_of(bases, its.of, f"{file}: nodes/{name}/of: no nodes"), its)
     for name, its in said.places.items():
         if its is None:
             continue
         where = f"{file}: places/{name}"
-        place = {"environs": [*said.stacks], **_of_nodes(said, its, where, ()), "name": name}
+        place = {"environs": [*said.stacks]}
+        place |= {**copied(one_of(bases, its.of, f"{where}/of: no nodes"), its), "name": name}
         for key in ("scheduler", "launcher"):
             if key not in place:
                 raise ConfigError(f"{where}: `{key}` is missing; add it, or name nodes by `of`")
@@ -301,17 +292,6 @@ def places(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
             one_of(said.stacks, stack, f"{where}/environs: no stack")
         made.append(place)
     return made
-
-
-def _of_nodes(said: SiteFile, its: Nodes, where: str, above: tuple[str, ...]) -> dict[str, Any]:
-    if not its.of:
-        return copied({}, its)
-    base = one_of(said.nodes, its.of, f"{where}/of: no nodes")
-    if base is None or its.of in above:
-        raise ConfigError(
-            f"{where}/of: the nodes {its.of!r} are not there, or copies of themselves"
-        )
-    return copied(_of_nodes(said, base, f"{where}/of", (*above, its.of)), its)
 
 
 def environments(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:

@@ -65,15 +65,13 @@ class Draft:
 def template(file: str, /, **values: Any) -> str:
     """The text of a template beside this file."""
     made = files.templates(Path(__file__).parent)
-    made.filters["comment"] = _comment
+    made.filters.update(comment=_comment, yaml=_yaml)
     return made.get_template(file).render(values)
 
 
 def _comment(text: str) -> str:
     """A text as a comment; the later lines of an item of a list are indented."""
     more = "#   " if text.startswith("-") else "# "
-    if not text:
-        return "#"
     return textwrap.fill(
         *(text, WIDTH),
         initial_indent="# ",
@@ -85,46 +83,18 @@ def _comment(text: str) -> str:
 
 def words(head: Head, draft: Draft) -> str:
     """The file ``assay.yaml``."""
-    number = sum(map(len, draft.partitions.values()))
-    about = [
-        f"{head.name}: {number} partitions on nodes of Slurm, found on {head.date}. `assay site "
-        f"new` wrote this file from what Slurm and {', '.join(head.asked)} said. Nothing was "
-        "measured. Compare the file with the machine before you rely on it.",
-        "",
-        "What could not be found out, and what to do:",
-        *(f"- {gap}" for gap in draft.gaps),
-    ]
-    if draft.together:
-        about += [
-            "",
-            "The nodes are parts of one machine: they have one kernel. So ranks yield while they "
-            "wait, tests between nodes have one rank on each node, and the smoke profile between "
-            "nodes leaves out HPCC and HPL.",
-        ]
-    shared = "The partitions share nodes and network, so cases run one at a time."
-    site = {
-        "hostnames": head.hostnames,
-        "modules_system": head.modules_system,
-        "one_at_a_time": True,
-    }
-    stack = {key: value for key, value in draft.stack.items() if key != "name"}
     places = {
-        each["name"]: {"of": slurm, **{key: it for key, it in each.items() if key != "name"}}
+        each["name"]: {"of": slurm, **_unnamed(each)}
         for slurm, every in draft.partitions.items()
         for each in every
     }
-    sections = [
-        {"nodes": draft.common},
-        {"places": places},
-        {"stacks": {draft.stack["name"]: stack}},
-    ]
-    parts = [
-        "# yaml-language-server: $schema=../schemas/assay.json",
-        *map(_comment, about),
-        f"\n{_comment(shared)}\n{_yaml(site)}",
-        *map(_yaml, sections),
-    ]
-    return "\n".join(parts)
+    stacks = {draft.stack["name"]: _unnamed(draft.stack)}
+    sections = [{"nodes": draft.common}, {"places": places}, {"stacks": stacks}]
+    return template("site.jinja", head=head, draft=draft, places=places, sections=sections)
+
+
+def _unnamed(words: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in words.items() if key != "name"}
 
 
 def _yaml(content: Mapping[str, Any]) -> str:

@@ -27,8 +27,8 @@ def clone(tmp_path: Path, checkout: Path) -> Path:
     checkout.rename(copy)
     (copy / "site-config/local").mkdir(parents=True)
     (copy / "site-config/local/reframe.py").touch()
-    words = "hostnames: []\nstacks:\n  system: {}\n  # of Spack\n  spack: {spack: x.lock}\ngeneral: {}\n"
-    (copy / "site-config/local/assay.yaml").write_text(words)
+    stacks = "stacks:\n  system: {}\n  # of Spack\n  spack: {spack: x.lock}\n"
+    (copy / "site-config/local/assay.yaml").write_text(f"hostnames: []\n{stacks}general:\n  x: 1\n")
     (copy / "site-config/bare").mkdir(parents=True)
     (copy / "site-config/bare/reframe.py").touch()
     for name in SET_UP:

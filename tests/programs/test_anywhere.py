@@ -17,6 +17,7 @@ from reframe.core.exceptions import ConfigError
 from assay.node import provenance
 from assay.prove.accelerator import CUDA
 from assay.sites import auto, describe, detect, machine
+from assay.sites.site_yaml import SiteFile
 from assay.slurm import Answers
 from assay.store import promise
 
@@ -167,7 +168,7 @@ def found(monkeypatch, tmp_path):
         monkeypatch.setattr(
             detect, "version", lambda extra, _=answer: detect_version(extra, answer)
         )
-        system = auto.configuration(site / "reframe.py")["systems"][0]
+        system = auto.configuration(site / "reframe.py", SiteFile(machine="detect"))["systems"][0]
         return {partition["name"]: partition for partition in system["partitions"]}
 
     detect_version = detect.version

@@ -198,7 +198,7 @@ def test_modules_that_bring_mpi_are_said_and_an_unknown_one_is_refused(checkout,
     capsys.readouterr()
     assert cli.main(["site", "new", "mine", "--dry-run", "--module", "openmpi/5.0.5"]) == 0
     said = capsys.readouterr().out
-    assert "\"modules_system\": 'lmod'" in said and "'modules': ['openmpi/5.0.5']" in said
+    assert "modules_system: lmod\n" in said and "modules: [openmpi/5.0.5]\n" in said
     assert "module load openmpi/5.0.5 >&2 && exec python3 " in (tmp_path / "srun").read_text()
 
 

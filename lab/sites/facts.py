@@ -14,9 +14,9 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parent))
 import emulation
 
+from assay.describe import detect, machine
+from assay.gpu import accelerator
 from assay.node import provenance
-from assay.prove import accelerator
-from assay.sites import detect, machine
 
 Stack = dict[str, Any] | None
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from assay import sites
-from assay.sites import machine, stacks
+from assay.describe import machine
+from assay.sites import stacks
 
 
 def devices(_: Path) -> int:

@@ -8,7 +8,7 @@ import yaml
 from shell import ROOT, SITES
 
 from assay import cli
-from assay.sites import expect, listing, machine, written
+from assay.describe import expect, listing, machine, written
 from assay.store import promise
 
 EXAMPLES = listing.find(ROOT / "examples")

@@ -20,9 +20,10 @@ from new_site import (
     recorded,
 )
 
+from assay.describe import written
 from assay.judge import References, peak
 from assay.node import provenance
-from assay.sites import foreign, site_yaml, written
+from assay.sites import foreign, site_yaml
 
 
 @pytest.mark.parametrize("made", [drafted(place()), drafted(gpu_place(), place(), modules=["a/1"])])

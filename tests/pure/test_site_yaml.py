@@ -9,7 +9,7 @@ pytest.importorskip("reframe")
 from reframe.core.exceptions import ConfigError
 
 from assay import sites
-from assay.sites.written import REFRAME
+from assay.describe.written import REFRAME
 
 WORDS = """\
 hostnames: [".*"]

@@ -47,7 +47,7 @@ left_out: dict[Path, list[str]] = {}
 names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 
 #: The word ``machine`` of a site -> the module that describes it.
-MACHINES = {"this": "assay.sites.machine", "detect": "assay.sites.auto"}
+MACHINES = {"this": "assay.describe.machine", "detect": "assay.describe.auto"}
 
 #: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``. The
 #: latter two run only the tests that the figures of a validation are drawn from.

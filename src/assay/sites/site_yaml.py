@@ -26,7 +26,7 @@ from assay import files
 from assay.sites import stacks
 
 #: The module that makes the stack of an image. It is loaded only for one.
-CONTAINER = "assay.sites.container"
+CONTAINER = "assay.describe.container"
 
 #: The name of the file, beside the file that ReFrame loads.
 FILE = "assay.yaml"
@@ -283,7 +283,7 @@ def places(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
         if its is None:
             continue
         where = f"{file}: places/{name}"
-        place = {"environs": [*said.stacks]}
+        place: dict[str, Any] = {"environs": [*said.stacks]}
         place |= {**copied(one_of(bases, its.of, f"{where}/of: no nodes"), its), "name": name}
         for key in ("scheduler", "launcher"):
             if key not in place:

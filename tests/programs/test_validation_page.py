@@ -8,7 +8,7 @@ from ci import wanted
 
 from assay.show.validation import BETWEEN, IN_NODE
 from assay.store import run_folder
-from assay.store.cases import figures
+from assay.store.record import figures
 
 pytestmark = pytest.mark.slow
 

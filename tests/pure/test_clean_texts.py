@@ -70,8 +70,10 @@ def test_what_the_record_of_a_case_says_is_clean_everywhere(results, capsys) -> 
     run = session.load(results.file)
     (case,) = run.cases
     assert case.hosts == ("clear back 31m kcab rm -r x",)
-    texts = [text for row in case.rows for pair in row.items() for text in map(str, pair)]
-    assert not UNSEEN.search("\n".join([*texts, *case.facts, *(m.name for m in case.metrics)]))
+    texts = [text for row in case.parsed.rows for pair in row.items() for text in map(str, pair)]
+    assert not UNSEEN.search(
+        "\n".join([*texts, *case.parsed.facts, *(m.name for m in case.metrics)])
+    )
     Xml.fromstring(junit.render(run))
     assert not UNSEEN.search(
         junit.render(run) + page.render(run, [], [], results.directory / "page.html")

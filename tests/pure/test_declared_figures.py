@@ -15,7 +15,7 @@ from assay.declared import HOSTS, PARTITION, Figure, as_json
 from assay.show import figure
 from assay.show import figures as drawings
 from assay.store import run_folder, session
-from assay.store.cases import figures
+from assay.store.record import figures
 
 
 @pytest.mark.parametrize("room", ["show", "store"])

@@ -41,8 +41,8 @@ def test_the_real_session_is_read_as_its_records_say(results):
             record = json.loads(results.record(key(entry)).read_text())
             assert case.verdict.value == record["verdict"]
             assert [m.name for m in case.metrics] == list(record.get("metrics", {}))
-            assert len(case.rows) == len(record["parsed"]["rows"])
-            assert case.benchmark_seconds == record["seconds"]["benchmark"]
+            assert len(case.parsed.rows) == len(record["parsed"]["rows"])
+            assert case.seconds.benchmark == record["seconds"]["benchmark"]
 
 
 def test_a_moved_results_directory_still_has_its_outputs(results):

@@ -203,9 +203,7 @@ def accepted(args: argparse.Namespace, sums: bytes, signed: bytes | None) -> tup
 
 def _of_run(run: Session, nodes: Sequence[str]) -> Iterator[str]:
     """What was measured, where and when, one line each."""
-    stacks = {
-        f"{c.environ} ({line(c.record.get('stack')) or 'unknown'})" for c in run.cases if c.record
-    }
+    stacks = {f"{c.environ} ({c.stack or 'unknown'})" for c in run.cases if c.recorded}
     for what, words in (("site", run.systems), ("stack", sorted(stacks)), ("node", nodes)):
         yield f"{what}: {', '.join(promise.few([*map(line, words)], SHOWN)) or 'unknown'}"
     yield f"date: {run.start.isoformat() if run.start else 'unknown'}"

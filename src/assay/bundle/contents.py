@@ -187,7 +187,7 @@ def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
             suites.append(suite)
     word = outcome.word
     doubts = [*_provisional(suites, run.plan)] if word == "PASS" else []
-    by_record = {id(one.case.record): one for one in again}
+    by_case = {id(one.case): one for one in again}
     return {
         "verdict": "PROVISIONAL" if doubts else word,
         "causes": [*outcome.faults, *run.partial, *doubts],
@@ -196,7 +196,7 @@ def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
         "nodes": sorted({node for case in run.cases for node in case.hosts}),
         "command": run.command,
         "suite": suites,
-        "cases": [_case(case, by_record.get(id(case.record)) or Again(case)) for case in run.cases],
+        "cases": [_case(case, by_case.get(id(case)) or Again(case)) for case in run.cases],
     }
 
 

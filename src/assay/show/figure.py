@@ -15,6 +15,8 @@ from pathlib import Path
 from matplotlib.figure import Figure as Canvas
 
 from assay import files
+from assay.declared import Figure as Declared
+from assay.judge import Verdict
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots
 from assay.show.plots import Drawing, Lines, Missing, Points
@@ -222,18 +224,37 @@ def points(rows: Iterable[Mapping[str, object]], x: str, y: str) -> Points:
 
 def count(case: Case, parameter: str) -> int | None:
     """A parameter that counts nodes or processes; None if it is not such a number."""
-    text = case.parameters.get(parameter, "")
+    text = case.values.get(parameter, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
 def others(case: Case, *left_out: str) -> tuple[tuple[str, str], ...]:
     """The parameters that must be equal for cases to share a drawing."""
-    return tuple(sorted((k, v) for k, v in case.parameters.items() if k not in left_out))
+    return tuple(sorted((k, v) for k, v in case.values.items() if k not in left_out))
+
+
+def proven(case: Case) -> bool:
+    """Whether its rows are a valid measurement, independent of any reference."""
+    return case.verdict is not None and bool(case.parsed.rows) and not case.problems
+
+
+def lack(case: Case) -> str:
+    """The reason why a case without values has nothing to draw."""
+    if case.verdict is None:
+        return f"not run: {case.why}"
+    if case.problems or (case.verdict is Verdict.FAIL and not case.parsed.rows):
+        return f"failed: {case.why}"
+    return "measured, but without values that can be drawn"
+
+
+def declared(case: Case, *kinds: str) -> tuple[Declared, ...]:
+    """Its figures of these kinds."""
+    return tuple(figure for figure in case.figures if figure.kind in kinds)
 
 
 def reasons(cases: Sequence[Case]) -> str:
     """Why these cases have no measurement: the first reason, and the number of further reasons."""
-    found = list(dict.fromkeys(case.lack for case in cases))
+    found = list(dict.fromkeys(map(lack, cases)))
     more = f" (and {len(found) - 1} more reasons)" if len(found) > 1 else ""
     return found[0] + more if found else "no case was selected"
 

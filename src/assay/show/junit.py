@@ -31,7 +31,7 @@ def render(run: Session) -> str:
 
 
 def _add(suite: Xml.Element, case: Case) -> None:
-    name, seconds = f"{case.title} @{case.where}", f"{case.benchmark_seconds:.3f}"
+    name, seconds = f"{case.title} @{case.where}", f"{case.seconds.benchmark:.3f}"
     entry = Xml.SubElement(suite, "testcase", classname=case.test, name=name, time=seconds)
     word = case.verdict.value if case.verdict else "not run"
     properties = Xml.SubElement(entry, "properties")

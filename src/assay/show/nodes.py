@@ -142,10 +142,10 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
     _, needed = PARTS[kind]
 
     def of(cases: Iterable[Case]) -> list[Case]:
-        alike = [case for case in cases if {*needed} & {*mapping(case.record.get("proves"))}]
+        alike = [case for case in cases if {*needed} & {*(case.proves or ())}]
         if kind == "network":  # within a node, bytes cross none
-            return [case for case in alike if case.nodes != 1]
-        return [case for case in alike if case.parameters.get("sync") != "cached"]  # no disk
+            return [case for case in alike if len(case.hosts) != 1]
+        return [case for case in alike if case.values.get("sync") != "cached"]  # no disk
 
     for verdict, found in ((FAIL, of(failed)), (UNDECIDED, of(doubts))):
         if found:
@@ -153,8 +153,8 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
     proofs: dict[str, dict[str, None]] = {what: {} for what in needed}
     for case in (case for case in of(its) if case.verdict is Verdict.PASS):
         judged = {metric.name for metric in case.metrics if metric.verdict is Verdict.PASS}
-        for what, names in mapping(case.record.get("proves")).items():
-            if what in proofs and not judged.isdisjoint(map(str, sequence(names))):
+        for what, names in (case.proves or {}).items():
+            if what in proofs and not judged.isdisjoint(names):
                 proofs[what][case.test] = None
     if all(proofs.values()):
         return Part(PASS, tuple({test: None for tests in proofs.values() for test in tests}))
@@ -176,8 +176,8 @@ def drains(run: Session, found: Iterable[Row]) -> tuple[list[str], list[str]]:
     given = {
         name
         for case in run.cases
-        if case.record.get("scheduler") in slurm.SCHEDULERS
-        for name in map(str, sequence(case.record.get("nodes")))
+        if case.scheduler in slurm.SCHEDULERS
+        for name in case.nodes
         if slurm.is_name(name)
     }
     if bad and not given:

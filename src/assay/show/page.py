@@ -16,8 +16,9 @@ from assay.judge import RED, Verdict, worst_first
 from assay.quantities import quantity, spaced
 from assay.show import nodes, plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
-from assay.store.cases import Case, Metric, Session, grouped
-from assay.store.sanitize import line, mapping, sequence
+from assay.store.cases import Case, Session, grouped
+from assay.store.record import Metric
+from assay.store.sanitize import line, mapping
 
 HERE = Path(__file__).parent
 
@@ -174,7 +175,7 @@ def _facts(session: Session) -> list[tuple[str, str]]:
     named = ", ".join(nodes[:MOST_SUSPECTS]) + (" ..." if len(nodes) > MOST_SUSPECTS else "")
     commits = {mapping(case.provenance.get("suite")).get("commit") for case in cases}
     stacks = {
-        f"{case.environ} ({said})" if (said := line(case.record.get("stack"))) else case.environ
+        f"{case.environ} ({said})" if (said := case.stack) else case.environ
         for case in cases
         if case.verdict is not None
     }
@@ -210,14 +211,13 @@ def _settings(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     """(key, place, value) of what steered the launches, each once."""
     lines: dict[tuple[str, str, str], None] = {}
     for case in cases:
-        said = mapping(case.record.get("settings"))
-        for where, value in mapping(said.get("machine")).items():
-            lines[f"setting of the machine, {where}", "", line(value)] = None
-        if said:
+        for where, value in case.settings.machine.items():
+            lines[f"setting of the machine, {where}", "", value] = None
+        if case.settings.sha256:
             place = f"{case.partition}, {case.environ}"
-            lines["settings of the machine, sha256", place, line(said.get("sha256"))] = None
-        for note in sequence(case.record.get("notes")):
-            lines["changes no measurement", "", line(note)] = None
+            lines["settings of the machine, sha256", place, case.settings.sha256] = None
+        for note in case.notes:
+            lines["changes no measurement", "", note] = None
         for doubt in case.doubts:
             lines["may change what is measured", "", doubt] = None
     return sorted(lines)

@@ -14,9 +14,9 @@ from assay.exits import Exit
 from assay.judge import GREEN, LAUNCHES_TO_PASS, RED, Fault, Outcome, Verdict, worst_first
 from assay.judge import outcome as ladder
 from assay.show import remedies
-from assay.store.cases import Case, Metric, Session, grouped
-from assay.store.record import BUSY, CALIBRATION
-from assay.store.sanitize import line, mapping, sequence
+from assay.store.cases import Case, Session, grouped
+from assay.store.record import BUSY, CALIBRATION, Metric
+from assay.store.sanitize import line, mapping
 
 #: Columns of the table of healthy runs, docs/ledger.csv.
 COLUMNS = (
@@ -148,17 +148,17 @@ def headlines(cases: Sequence[Case]) -> list[tuple[str, tuple[Case, Metric] | No
     A judged number comes first, of these the worst verdict, then most nodes, then the best value.
     """
     found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
-    if not any("proves" in case.record for case in cases):
+    if all(case.proves is None for case in cases):
         return []
     for case in cases:
-        proves = mapping(case.record.get("proves"))
+        proves = case.proves or {}
         for metric in case.metrics:
             unit = metrics.UNITS.get(metric.unit)
             for name, (base, word) in HEADLINES.items():
-                named = metric.name in sequence(proves.get(word))
+                named = metric.name in proves.get(word, ())
                 if unit and unit.base == base and metric.value and named:
                     value = metric.value * unit.factor * (1 if base == "s" else -1)
-                    rank = (worst_first(metric.verdict), -case.nodes, value)
+                    rank = (worst_first(metric.verdict), -len(case.hosts), value)
                     found[name].append((rank, case, metric))
     best = {name: min(its, key=lambda one: one[0], default=None) for name, its in found.items()}
     return [(name, one and one[1:]) for name, one in best.items()]
@@ -239,7 +239,7 @@ def ledger(session: Session) -> list[str]:
     stacks = [mapping(node.get("stack")) for node in nodes]
     commits = [line(mapping(node.get("suite")).get("commit")) for node in nodes]
     red = Counter(c.test for c in cases if c.verdict in RED)
-    profiles = {line(case.record.get("profile")) for case in cases} - {"", "full"}
+    profiles = {case.profile for case in cases} - {"", "full"}
     asked = [f"SITE={name}" for name in session.systems if name != "local"]
     asked += [f"PROFILE={name}" for name in sorted(profiles)]
     row = (

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from assay.accused import How
 from assay.judge import RED, Verdict, worst, worst_first
 from assay.show import remedies
-from assay.store.cases import Accusation, Case, grouped
+from assay.store.cases import Case, grouped
+from assay.store.record import Accusation
 
 #: A cause that accuses a node comes first, and among these the strongest evidence.
 STRENGTH = [how.value for how in How]
@@ -99,7 +100,7 @@ class Suspect:
     def sure(self) -> bool:
         """Whether decided cases show it, and by more than one slow number of a sweep."""
         sure = [cause for cause in self.causes if cause.verdict is Verdict.FAIL]
-        swept = (all("second_look" in case.record for case in cause.cases) for cause in sure)
+        swept = (all(case.second_look is not None for case in cause.cases) for cause in sure)
         return [(c.how, s) for c, s in zip(sure, swept)] not in ([], [(How.SLOW.value, True)])
 
 

@@ -18,18 +18,19 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from assay import files
 from assay.deadline import REACHED
 from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log, testcase
 from assay.store import promise, run_folder
-from assay.store.cases import Case, Session, figures, grouped
-from assay.store.record import AGAIN, SCHEMA, cause, metrics, with_record
+from assay.store.cases import Case, Session, cause, grouped, with_record
 from assay.store.record import FILE as RECORD
+from assay.store.record import SCHEMA, figures
 from assay.store.sanitize import date, finite, line, mapping, sequence, tree
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
@@ -208,7 +209,7 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
         # An attempt that was not run does not revoke the attempts that were run.
         tries = [case for case in launched if case.verdict is not None] or launched
         last = tries[-1]
-        red = [case.verdict in RED and not case.record.get(AGAIN) for case in tries]
+        red = [case.verdict in RED and not case.again for case in tries]
         failed = [n for n, bad in enumerate(red, 1) if bad]
         if failed and last.verdict in GREEN and last.launches != len(tries):
             cause = tries[failed[0] - 1].why
@@ -217,8 +218,8 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
                 verdict=Verdict.INCONCLUSIVE,
                 why=f"failed in attempt {failed[0]} of {len(tries)} ({cause}), then passed",
             )
-        seconds = sum(case.benchmark_seconds for case in tries)
-        cases.append(replace(last, benchmark_seconds=seconds))
+        seconds = sum(case.seconds.benchmark for case in tries)
+        cases.append(replace(last, seconds=replace(last.seconds, benchmark=seconds)))
     return tuple(cases)
 
 
@@ -275,8 +276,9 @@ class _Reader:
         record, lack = self._record(directory, entry)
         case = with_record(replace(bare, outputs=_outputs(directory, entry)), record)
         if result == "pass":
-            no_evidence = f"no evidence: {lack}"
-            return replace(case, verdict=Verdict.FAIL, why=no_evidence) if lack else case
+            if lack := lack or _lack(case, record):
+                return replace(case, verdict=Verdict.FAIL, why=f"no evidence: {lack}")
+            return case
         if result == "fail":
             # A test that needs more launches to decide fails in ReFrame, which has no third state.
             verdict = case.verdict if case.verdict in RED else Verdict.FAIL
@@ -301,7 +303,7 @@ class _Reader:
     def _record(
         self, directory: Path | None, entry: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], str]:
-        """The record of a case, and why it is not evidence ("" if it is evidence)."""
+        """The record of a case, and why it is not one of this case ("" if it is one)."""
         if directory is None:
             return {}, "its output directory is gone"
         path = directory / RECORD
@@ -321,12 +323,6 @@ class _Reader:
         for key in ("unique_name", "partition", "environ"):
             if record.get(key, entry.get(key)) != entry.get(key):
                 return {}, f"{RECORD} belongs to another test case ({line(record[key])})"
-        if record.get("verdict") not in [verdict.value for verdict in Verdict]:
-            return record, f"{RECORD} has no verdict: nothing was judged"
-        if record["verdict"] == Verdict.PASS and not record.get("metrics"):
-            return record, f"{RECORD} says PASS without a metric"
-        if record["verdict"] in GREEN and (why := _contradiction(record)):
-            return record, f"{RECORD} says {record['verdict']}, but {why}"
         return record, ""
 
     def _now(self, named: Any) -> list[Path]:
@@ -405,25 +401,32 @@ def beside_others(why: Iterable[str]) -> tuple[str, ...]:
     return (f"{count} not judged, because {left[0]}: run again when the machine is idle",)
 
 
-def _contradiction(record: Mapping[str, Any]) -> str:
+def _lack(case: Case, record: Mapping[str, Any]) -> str:
+    """Why the record of a case that passed is no evidence; empty if it is."""
+    if record.get("verdict") not in [verdict.value for verdict in Verdict]:
+        return f"{RECORD} has no verdict: nothing was judged"
+    if case.verdict is Verdict.PASS and not case.metrics:
+        return f"{RECORD} says PASS without a metric"
+    why = _contradiction(case, record) if case.verdict in GREEN else ""
+    return f"{RECORD} says {record['verdict']}, but {why}" if why else ""
+
+
+def _contradiction(case: Case, record: Mapping[str, Any]) -> str:
     """Why a record cannot be that of a case that is not red; empty if it can."""
-    judged = []
-    for each in metrics(record):
-        raw = record["metrics"][each.name]
+    judged, entries = [], map(mapping, mapping(record.get("metrics")).values())
+    for each, raw in zip(case.metrics, entries):
         if each.value is None:
-            return f"{each.name} is not a finite number: {line(mapping(raw).get('value'))}"
+            return f"{each.name} is not a finite number: {line(raw.get('value'))}"
         if each.verdict not in GREEN:
-            return f"{each.name} is {line(mapping(raw).get('verdict'))}"
+            return f"{each.name} is {line(raw.get('verdict'))}"
         if each.verdict is Verdict.PASS:
             judged.append((each, each.value))
-    if record.get("busy") and not (
-        record["verdict"] == Verdict.RECORDED and record.get("not_judged")
-    ):
-        return f"other work disturbed it: {line(record['busy'])}"
-    if record["verdict"] == Verdict.RECORDED:
+    if case.busy and not (case.verdict is Verdict.RECORDED and case.not_judged):
+        return f"other work disturbed it: {case.busy}"
+    if case.verdict is Verdict.RECORDED:
         return ""
-    if problems := sequence(record.get("problems")):
-        return f"it has a problem: {line(problems[0])}"
+    if case.problems:
+        return f"it has a problem: {case.problems[0]}"
     if not judged:
         return "none of its metrics was judged"
     for each, value in judged:

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import shell
 import yaml
 from bench import ROOT, Recorded, run_reframe
 from test_document_commands import blocks, localised
@@ -155,3 +156,18 @@ def test_the_documents_name_files_that_are_there(document):
         if path not in example:
             target = (ROOT / "docs" / link).resolve() if link else ROOT / path
             assert target.exists(), link or path
+
+
+#: A variable of ours: what reads it is in the repository, and docs/variables.md explains it.
+VARIABLE = re.compile(r"\b(?:ASSAY|GPUEMU|VCLUSTER)_[A-Z0-9_]*[A-Z0-9]\b")
+
+
+def test_the_page_of_variables_is_that_of_the_code():
+    """A variable that the code has and the page lacks, or the other way round, is red."""
+    listed = shell.run("git", "ls-files", cwd=ROOT, check=True).stdout.splitlines()
+    apart = ("docs/variables.md", "docs/runs.csv", "tests/data/")
+    others = (name for name in listed if not name.startswith(apart))
+    texts = (path.read_text("latin-1") for path in map(ROOT.joinpath, others) if path.is_file())
+    read = {name for text in texts for name in VARIABLE.findall(text)}
+    rows = re.findall(r"^\| (`[^|]+) \|", (ROOT / "docs/variables.md").read_text(), re.MULTILINE)
+    assert sorted(read) == sorted(name for row in rows for name in re.findall(r"`(\w+)`", row))

@@ -74,15 +74,14 @@ class Case(Record):
 
 def with_record(case: Case, raw: Mapping[str, Any]) -> Case:
     """The case with the content of its record, which decides its verdict."""
-    found = fields(raw)
+    found: dict[str, Any] = {"verdict": Verdict.FAIL, "parsed": Output(), **fields(raw)}
     for key in ("display_name", "unique_name", "system", "partition", "environ"):
         found.pop(key, None)  # the run report says them
     for key in ("test", "kind", "transport", "parameters"):
         found[key] = found.get(key) or getattr(case, key)
-    found["verdict"] = found.get("verdict", Verdict.FAIL)
-    found.setdefault("parsed", Output())  # each attempt has its own
     case = replace(case, **found, recorded=bool(raw))
-    return replace(case, why=cause(case, case.verdict))
+    case.why = cause(case, case.verdict)
+    return case
 
 
 def cause(case: Case, verdict: Verdict | None) -> str:

@@ -21,7 +21,7 @@ from assay import files
 from assay.declared import PARTITION
 from assay.exits import Exit
 from assay.show import report, validation
-from assay.show.figure import Absent, Figure, Shown, proven, reasons
+from assay.show.figure import Absent, Figure, Shown, reasons
 from assay.store import session
 from assay.store.cases import Case
 from assay.store.session import ReportError
@@ -92,7 +92,7 @@ def absent(
             lost = [count for count in item.keys.ranks if any(there) and count not in there]
             parts += [Absent(item.figure, item.at, f"P = {n}", "", reasons([])) for n in lost]
             continue
-        unproven = [case for case in found if not proven(case)]
+        unproven = [case for case in found if not case.proven]
         why = reasons(unproven or found)
         if item.keys.lack and len(unproven) < len(found):
             why = f"{item.keys.lack}; {why}" if unproven else item.keys.lack

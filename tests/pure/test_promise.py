@@ -14,6 +14,7 @@ from assay.judge import Verdict
 from assay.prove import transports
 from assay.prove.plan import Call
 from assay.show import summary
+from assay.show.view import View
 from assay.store import promise
 from assay.store.cases import Case, Session
 from assay.store.promise import Listed, PromiseError, Site
@@ -370,7 +371,7 @@ def test_nothing_judged_is_no_pass_and_a_site_says_whether_it_is_red() -> None:
     assert fault.startswith("nothing was judged: no metric has a reference")
     allowed = run(RECORDED, nothing_judged="allowed", promised=4)
     assert not summary.outcome(allowed).faults
-    lines = summary.closing_lines(allowed)
+    lines = summary.closing_lines(View.of(allowed))
     assert lines[-1] == "verdict: RECORDED"
     assert "judged: 0 of 1 case that ran; the site promises 4 cases" in lines
     assert summary.outcome(run(PASSED)).faults == ()
@@ -378,13 +379,13 @@ def test_nothing_judged_is_no_pass_and_a_site_says_whether_it_is_red() -> None:
 
 def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
     part = run(PASSED, partial=("1 of 4 promised cases selected by -n Osu",))
-    assert summary.closing_lines(part)[-1] == (
+    assert summary.closing_lines(View.of(part))[-1] == (
         "verdict: PARTIAL: 1 of 4 promised cases selected by -n Osu"
     )
     assert summary.outcome(part).verdict is not Verdict.PASS
     assert summary.outcome(run(RECORDED, partial=part.partial)).faults == ()
     red = structs.replace(part, faults=("a probe failed",))
-    assert summary.closing_lines(red)[-1] == "verdict: FAIL: a probe failed"
+    assert summary.closing_lines(View.of(red))[-1] == "verdict: FAIL: a probe failed"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from assay import cli
 from assay.exits import Exit
 from assay.judge import Verdict
 from assay.show import junit, nodes, openmetrics, summary
+from assay.show.view import View
 from assay.store import session
 from assay.store.cases import Session
 
@@ -27,7 +28,7 @@ DASHBOARD = json.loads((ROOT / "examples/grafana/assay.json").read_text(encoding
 
 
 def read(run: Session) -> Xml.Element:
-    (suite,) = Xml.fromstring(junit.render(run))
+    (suite,) = Xml.fromstring(junit.render(View.of(run)))
     return suite
 
 
@@ -106,7 +107,7 @@ def test_an_undecided_case_is_an_error_and_no_fault_of_the_run(results: Results)
 @pytest.mark.parametrize("reads", [as_prometheus, as_openmetrics])
 def test_the_metrics_are_read_by_prometheus_in_both_formats(file: Path, reads: Any) -> None:
     run = session.load(file)
-    found = {family.name: family for family in reads(openmetrics.render(run))}
+    found = {family.name: family for family in reads(openmetrics.render(View.of(run)))}
     assert {family.type for family in found.values()} == {"gauge"}
 
     def samples(name: str) -> dict[tuple[str, ...], float]:
@@ -157,7 +158,7 @@ def test_a_label_with_any_text_is_read_back(results: Results) -> None:
     run = session.load(results.file)
     odd = 'a"b\\c\\nd\ne'
     case = structs.replace(run.cases[0], display_name=odd)
-    text = openmetrics.render(structs.replace(run, cases=(case,)))
+    text = openmetrics.render(View.of(structs.replace(run, cases=(case,))))
     for reads in (as_prometheus, as_openmetrics):
         (family,) = (f for f in reads(text) if f.name == "assay_case_verdict")
         assert family.samples[0].labels["case"] == odd
@@ -168,8 +169,8 @@ def test_the_report_writes_both_files(results: Results) -> None:
     code = cli.main(["report", "--junit", str(xml), "--metrics", str(text)])
     run = session.load(results.file)
     assert code == summary.exit_code(run)
-    assert xml.read_text() == junit.render(run)
-    assert text.read_text() == openmetrics.render(run)
+    assert xml.read_text() == junit.render(View.of(run))
+    assert text.read_text() == openmetrics.render(View.of(run))
 
 
 def test_a_file_that_cannot_be_written_is_one_line(
@@ -186,7 +187,7 @@ def queries() -> list[str]:
 
 
 def test_the_dashboard_asks_only_for_what_the_file_has(results: Results) -> None:
-    families = [*as_prometheus(openmetrics.render(session.load(results.file)))]
+    families = [*as_prometheus(openmetrics.render(View.of(session.load(results.file))))]
     labels: dict[str, set[str]] = {
         sample.name: {*sample.labels} for family in families for sample in family.samples
     }

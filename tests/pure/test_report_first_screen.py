@@ -21,6 +21,7 @@ from test_report_page import Document
 from assay.accused import Against, How, of
 from assay.judge import Verdict
 from assay.show import page, remedies, summary, suspects
+from assay.show.view import View
 from assay.store import session
 from assay.store.record import Accusation, Metric
 
@@ -47,7 +48,7 @@ def run(name):
 
 
 def rendered(of_run):
-    return page.render(of_run, [], (), of_run.file.parents[1] / "report.html")
+    return page.render(View.of(of_run), [], (), of_run.file.parents[1] / "report.html")
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Any
 from assay import files
 from assay.bundle.again import Again, Judge
 from assay.judge import References, ReferencesError
-from assay.show import summary
+from assay.show.view import View
 from assay.store import bundle, promise, run_folder, session
 from assay.store.bundle import RESULTS, BundleError, Refused
 from assay.store.cases import Case, Session
@@ -179,7 +179,7 @@ def _kept(plan: run_folder.Plan, file: Path) -> Iterator[str]:
 
 
 def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
-    outcome = summary.outcome(run)
+    outcome = View.of(run).outcome
     suites: list[Mapping[str, Any]] = []
     for case in run.cases:
         suite = mapping(case.provenance.get("suite"))

@@ -22,7 +22,6 @@ from assay.show import plots
 from assay.show.plots import Drawing, Lines, Missing, Points
 from assay.store.cases import Case
 from assay.store.promise import few
-from assay.store.sanitize import finite
 from assay.store.session import ReportError
 
 #: A figure of the validation and its place; both together identify a figure.
@@ -85,7 +84,7 @@ class Figure:
         """The drawing, drawn."""
         return plots.draw(self.drawing)
 
-    @property
+    @cached_property
     def svg(self) -> str:
         """One ``<svg>`` element with ids that are unique in the page."""
         return _embed(_pointed(plots.svg(self.canvas), self.told), self.title, self.description)
@@ -211,9 +210,13 @@ def drawable(*values: float) -> bool:
 
 def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] | None:
     """The values of a row; None unless all are numbers greater than zero, which can be drawn."""
-    values = [finite(row.get(column)) for column in columns]
-    found = [value for value in values if value is not None and drawable(value)]
-    return found if len(found) == len(values) else None
+    names = [*columns]
+    found = [
+        float(value)
+        for value in map(row.get, names)
+        if isinstance(value, (int, float)) and value is not True and drawable(value)
+    ]
+    return found if len(found) == len(names) else None
 
 
 def points(rows: Iterable[Mapping[str, object]], x: str, y: str) -> Points:
@@ -233,11 +236,6 @@ def others(case: Case, *left_out: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((k, v) for k, v in case.values.items() if k not in left_out))
 
 
-def proven(case: Case) -> bool:
-    """Whether its rows are a valid measurement, independent of any reference."""
-    return case.verdict is not None and bool(case.parsed.rows) and not case.problems
-
-
 def lack(case: Case) -> str:
     """The reason why a case without values has nothing to draw."""
     if case.verdict is None:
@@ -247,9 +245,9 @@ def lack(case: Case) -> str:
     return "measured, but without values that can be drawn"
 
 
-def declared(case: Case, *kinds: str) -> tuple[Declared, ...]:
-    """Its figures of these kinds."""
-    return tuple(figure for figure in case.figures if figure.kind in kinds)
+def declared(figures: Iterable[Declared], *kinds: str) -> tuple[Declared, ...]:
+    """The figures of these kinds."""
+    return tuple(figure for figure in figures if figure.kind in kinds)
 
 
 def reasons(cases: Sequence[Case]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from assay.judge import Verdict
+from assay.declared import KINDS
+from assay.judge import Verdict, worst_first
 from assay.metrics import factor, lower_is_better
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots, scaling, validation
@@ -20,7 +22,6 @@ from assay.show.figure import (
     pivot,
     points,
     positive,
-    proven,
     reasons,
 )
 from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
@@ -40,6 +41,10 @@ RATE = "MB/s"
 #: Columns of a table that name the two ends of a pair.
 ENDS = ("a", "b")
 
+#: How many cases of a test at a place are drawn of a session of many cases, and how many figures of
+#: a scale a section then has.
+MOST_CASES, MOST_FIGURES = 2, 2
+
 #: Locations of the buffers of the two ranks of a GPU test, in words.
 BUFFERS = {"DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host"}
 
@@ -52,26 +57,48 @@ NO_SIDE = {"%": "At 100 % both are equal", "B": "Neither more nor less is better
 _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 
-def sections(cases: Sequence[Case]) -> list[Section]:
-    """Every figure of a session; a section without figures is left out."""
+def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
+    """The figures of a session; a section without figures is left out.
+
+    :param whole: draw all cases. Else each test has at most :data:`MOST_CASES` of its cases at a
+        place, the worst ones, and each section :data:`MOST_FIGURES` figures of each scale.
+    """
+    if not whole:
+        ordered = sorted(cases, key=lambda case: worst_first(case.verdict))
+        groups = grouped(((case.test, case.where), case) for case in ordered)
+        cases = [case for its in groups.values() for case in its[:MOST_CASES]]
+    kinds = {kind: [c for c in cases if declared(c.figures, kind)] for kind in KINDS}
     by_size = curves(cases)
-    computing = (c for c in cases if c.kind == "compute" and not declared(c, "scaling"))
+    computing = (c for c in cases if c.kind == "compute" and not declared(c.figures, "scaling"))
     peaks = list(filter(None, map(of_peaks, computing)))
-    storage = heat_maps(cases)
-    columns = [list(of_columns(case)) for case in cases if proven(case)]
+    storage = heat_maps(c for c in cases if {*SIZES_OF_A_CELL} <= c.parsed.units.keys())
+    columns = [list(of_columns(case)) for case in kinds["lines"] if case.proven]
+    of_pairs = (case for case in cases if any("a" in row for row in case.parsed.rows))
     found = [
-        Section("pairs", "Pairs of nodes", "Pairs of nodes", [list(pairs(cases))]),
+        Section("pairs", "Pairs of nodes", "Pairs of nodes", [list(pairs(of_pairs))]),
         Section("curves", "Point to point", "Messages between two ranks", [by_size["curve"]]),
         Section("partitions", "Partitions", "Messages within and across", [by_size["partitions"]]),
         Section(
             "collectives", "Collectives", "Collectives by message size", [by_size["collective"]]
         ),
-        Section("scaling", "HPL", "HPL over nodes and problem sizes", scaling.hpl(cases)),
+        Section(
+            "scaling",
+            "HPL",
+            "HPL over nodes and problem sizes",
+            scaling.hpl(kinds["scaling"]),
+        ),
         Section("compute", "Compute", "Compute against its peaks", [peaks]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
         Section("lines", "More and more", "More and more pairs, ranks or devices", columns),
-        Section("btio", "BT-IO", "BT-IO: computing and writing", list(scaling.runs(cases))),
+        Section(
+            "btio",
+            "BT-IO",
+            "BT-IO: computing and writing",
+            list(scaling.runs(kinds["runs"])),
+        ),
     ]
+    if not whole:
+        found = [replace(s, rows=[row[:MOST_FIGURES] for row in s.rows[:2]]) for s in found]
     return [section for section in found if any(section.rows)]
 
 
@@ -89,7 +116,7 @@ class _Panel(NamedTuple):
     @classmethod
     def of(cls, case: Case, column: str) -> _Panel:
         parameters = case.values
-        joined = any(figure.column == column for figure in declared(case, "partitions"))
+        joined = any(figure.column == column for figure in declared(case.figures, "partitions"))
         partition, buffers = "" if joined else case.partition, parameters.get("buffers", "")
         benchmark = parameters.get("benchmark") or parameters.get("operation", "")
         # Way and ranks already use colour and marker, so another stack needs another figure.
@@ -105,7 +132,7 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     """
     groups: dict[tuple[str, int, str, _Panel, str], list[tuple[Case, plots.Points]]] = {}
     for case in cases:
-        if case.parsed.units.get("size") != "B" or not proven(case):
+        if case.parsed.units.get("size") != "B" or not case.proven:
             continue
         units = {"1", "B"}
         for column in map(str, case.parsed.rows[0]):
@@ -121,12 +148,12 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     ways: dict[bool, set[str]] = {True: set(), False: set()}
     for key, members in groups.items():
         if key[3].partition:
-            ways[_on_gpu(members[0][0])] |= {_way(case) for case, _ in members}
+            ways[_on_gpu(members[0][0])] |= {case.way for case, _ in members}
     where = validation.of_partitions(cases)
     drawn: dict[str, list[Figure]] = {"curve": [], "collective": [], "partitions": []}
     for key in sorted(groups):
         panel, members = key[3], groups[key]
-        collective = any(declared(case, "collective") for case, _ in members)
+        collective = any(declared(case.figures, "collective") for case, _ in members)
         kind = "collective" if collective else "curve" if panel.partition else "partitions"
         undrawn = [
             case
@@ -150,22 +177,22 @@ def _of_curves(
     unit = first.parsed.units[column]
     both = [*(case for case, _ in members), *undrawn]
     always = "transport" if panel.partition else "partition"
-    names = [name or _way(case) or first.program for name, case in zip(_labels(both, always), both)]
+    names = [name or case.way or first.program for name, case in zip(_labels(both, always), both)]
     shown = {
         figure
         for case, _ in members
-        for figure in declared(case, "curve", "collective", "partitions")
+        for figure in declared(case.figures, "curve", "collective", "partitions")
         if figure.kind != "partitions" or figure.column == column
     }
     partition = panel.partition or "within and across"
     missing = [*zip(names[len(members) :], (lack(case) for case in undrawn))]
     if gpu and place and panel.buffers != "HH":
-        asked = {_way(case) for case in both}
+        asked = {case.way for case in both}
         unselected = (way for way in validation.configurations(place) if way not in asked)
         missing += [(way, reasons([])) for way in unselected]
     lines = []
     for label, (case, found) in zip(names, members):
-        way, marks = _way(case) if panel.partition else label, _marks(case, column, found)
+        way, marks = case.way if panel.partition else label, _marks(case, column, found)
         lines.append(Line(label, found, way, validation.ranks(case), tuple(marks)))
     lines.sort(key=lambda line: line.label)
     # The column is the word on its axis; the unit on the axis gives the rest.
@@ -272,7 +299,7 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
         of_file, of_record = (
             factor(case.parsed.units.get(key, ""), "B") for key in SIZES_OF_A_CELL
         )
-        if of_file is None or of_record is None or not proven(case):
+        if of_file is None or of_record is None or not case.proven:
             continue
         for column, raw_unit in case.parsed.units.items():
             if not raw_unit.endswith("/s"):
@@ -308,7 +335,7 @@ def _of_sizes(  # noqa: PLR0913, PLR0917
     )
     sizes, records = (sorted(set(both)) for both in zip(*cells))
     columns = [{y: value for (x, y), value in cells.items() if x == size} for size in sizes]
-    shown = [figure for figure in declared(case, "heat map") if figure.column == column]
+    shown = [figure for figure in declared(case.figures, "heat map") if figure.column == column]
     return Figure(
         " ".join((case.test, column, mode, case.partition, label)),
         title,
@@ -373,7 +400,7 @@ def of_columns(case: Case) -> Iterator[Figure]:
     beside the line on which it equals what it is drawn over. So does a quantity whose values differ
     by more than :data:`DECADES`, without that line.
     """
-    for figure in declared(case, "lines"):
+    for figure in declared(case.figures, "lines"):
         found = grouped(
             (str(row.get("line", "")), (point[0], point[1]))
             for row in case.parsed.rows
@@ -401,11 +428,6 @@ def of_columns(case: Case) -> Iterator[Figure]:
         )
 
 
-def _way(case: Case) -> str:
-    """How the bytes of a case moved."""
-    return case.transport or case.values.get("configuration", "")
-
-
 def _on_gpu(case: Case) -> bool:
     """Whether its way is a configuration for GPU memory."""
     return "configuration" in case.values
@@ -414,7 +436,7 @@ def _on_gpu(case: Case) -> bool:
 def _labels(cases: Sequence[Case], always: str = "") -> list[str]:
     """Names for cases of one benchmark, from what varies among them, and the property `always`."""
     traits = [
-        {"partition": case.partition, "way": _way(case)}
+        {"partition": case.partition, "way": case.way}
         if always == "partition"
         else {"transport": case.transport, "environ": case.environ, **case.values}
         for case in cases

@@ -21,7 +21,6 @@ from assay.show.figure import (
     of_lines,
     others,
     positive,
-    proven,
     reasons,
 )
 from assay.show.plots import COUNTS, ORDERS, Bars, Line, Lines, Missing
@@ -84,7 +83,7 @@ class Study:
     def add(self, nodes: int, case: Case) -> None:
         """Adds what a case measured on so many nodes, if it is proven."""
         units = [case.parsed.units.get(name) for name in ("time", "performance")]
-        for row in case.parsed.rows if proven(case) and units == ["s", RATE] else ():
+        for row in case.parsed.rows if case.proven and units == ["s", RATE] else ():
             found, time = positive(row, ("n", "performance")), finite(row.get("time"))
             if not found or found[0] != int(found[0]) or time is None or time < 0:
                 continue
@@ -105,12 +104,12 @@ def studies(cases: Iterable[Case]) -> list[Study]:
     groups = grouped(
         ((case.test, case.system, case.partition, case.environ, others(case, "nodes")), (on, case))
         for case in cases
-        if declared(case, "scaling") and (on := count(case, "nodes"))
+        if declared(case.figures, "scaling") and (on := count(case, "nodes"))
     )
     found = []
     for _, members in sorted(groups.items(), key=lambda group: str(group[0])):
         first = members[0][1]
-        program = declared(first, "scaling")[0].where(first.partition)
+        program = declared(first.figures, "scaling")[0].where(first.partition)
         study = Study(first.test, program, first.partition, first.environ)
         for nodes, of_count in sorted(grouped(members).items()):
             for case in of_count:
@@ -173,7 +172,7 @@ def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
     groups = grouped(
         ((figure.name, case.system, case.environ, others(case, "ranks", "npb_class")), case)
         for case in cases
-        for figure in declared(case, "runs")
+        for figure in declared(case.figures, "runs")
     )
     for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0])):
         done: dict[str, dict[Place, Mapping[str, float]]] = {}
@@ -196,9 +195,7 @@ def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
 
 def _run(case: Case) -> dict[str, float] | None:
     """The numbers of the first row; None if they are not those of a run."""
-    if not proven(case) or any(
-        case.parsed.units.get(name) != unit for name, unit in _UNITS.items()
-    ):
+    if not case.proven or any(case.parsed.units.get(name) != unit for name, unit in _UNITS.items()):
         return None
     row, names = case.parsed.rows[0], ("processes", "time", "mops_total", "io_rate")
     found, io_time = positive(row, names), finite(row.get("io_time"))

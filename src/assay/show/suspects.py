@@ -7,6 +7,7 @@ Everything here comes from the records. The diagnosis of each test names the nod
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -111,10 +112,12 @@ class Attendance:
     :ivar tests: the columns: tests that accuse a node come first, since a phone and paper cut off
         the last columns.
     :ivar rows: node -> test -> (how it fared, the case that shows it).
+    :ivar left_out: how many more nodes there are.
     """
 
     tests: tuple[str, ...]
     rows: Mapping[str, Mapping[str, tuple[str, Case]]]
+    left_out: int
 
 
 def causes(cases: Iterable[Case]) -> list[Cause]:
@@ -172,8 +175,13 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
     return sorted(made, key=lambda one: (one.strongest.rank, -len(one.causes), one.nodes, one.part))
 
 
-def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
-    """Each node by each test, those of :func:`suspects` first; empty for a run on one node."""
+def attendance(
+    cases: Sequence[Case], found: Sequence[Suspect], most: int = sys.maxsize
+) -> Attendance:
+    """Each node by each test, those of :func:`suspects` first; empty for a run on one node.
+
+    :param most: if there are more nodes, only so many of those that fared worst.
+    """
     rows: dict[str, dict[str, tuple[str, Case]]] = {}
     worst_how = list(FARED).index
     for case in cases:
@@ -186,10 +194,14 @@ def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
             if case.test not in row or worst_how(how) < worst_how(row[case.test][0]):
                 row[case.test] = (how, case)
     if len(rows) < 2:
-        return Attendance((), {})
+        return Attendance((), {}, 0)
     first = [node for one in found for node in one.nodes]
-    order = dict.fromkeys([*first, *sorted(rows)])
+    order = [node for node in dict.fromkeys([*first, *sorted(rows)]) if node in rows]
+    if len(order) > most:
+        order.sort(key=lambda node: min(worst_how(how) for how, _ in rows[node].values()))
     accusing = {test for row in rows.values() for test, (how, _) in row.items() if how == ACCUSED}
     tests = {test for row in rows.values() for test in row}
     columns = sorted(tests, key=lambda test: (test not in accusing, test))
-    return Attendance(tuple(columns), {node: rows[node] for node in order if node in rows})
+    return Attendance(
+        tuple(columns), {node: rows[node] for node in order[:most]}, len(order[most:])
+    )

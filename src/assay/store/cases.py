@@ -39,9 +39,12 @@ class Case(Record):
     :ivar dependency_failed: the case was not run because a test that it depends on failed.
     :ivar missing: a job was to run the case, and left no record of it. `verdict` is then FAIL.
     :ivar title: the display name for readers, without ReFrame's percent signs.
+    :ivar name: what one case has that another has not, beside the place.
     :ivar where: where the case ran, as ReFrame writes it: ``system:partition+environ``.
     :ivar hosts: the nodes that it ran on, as far as its record says.
     :ivar values: its parameters, each as text.
+    :ivar way: how its bytes moved.
+    :ivar proven: whether its rows are a valid measurement, independent of any reference.
     """
 
     why: str = ""
@@ -52,18 +55,24 @@ class Case(Record):
     dependency_failed: bool = False
     missing: bool = False
     title: str = ""
+    name: str = ""
     where: str = ""
     hosts: tuple[str, ...] = ()
     values: dict[str, str] = {}
+    way: str = ""
+    proven: bool = False
 
     def __post_init__(self) -> None:
         """Derives what many readers ask for from the other fields."""
         self.title = self.display_name.replace(" %", " ")
+        self.name = self.unique_name or self.display_name
         self.where = f"{self.system}:{self.partition}+{self.environ}"
         hosts = self.proof.get("hosts")
         found = hosts if isinstance(hosts, (dict, list)) and hosts else self.nodes
         self.hosts = tuple(map(line, found))
         self.values = {key: line(value) for key, value in self.parameters.items()}
+        self.way = self.transport or self.values.get("configuration", "")
+        self.proven = self.verdict is not None and bool(self.parsed.rows) and not self.problems
 
     @property
     def key(self) -> dict[str, Any]:

@@ -215,9 +215,7 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
     all launches were judged together. An acceptance must find tests that fail now and then.
     """
     cases = []
-    for every in grouped(
-        ((c.unique_name or c.display_name, c.where), c) for c in attempts
-    ).values():
+    for every in grouped(((case.name, case.where), case) for case in attempts).values():
         # ReFrame continues the retries of a settled case, but nothing is launched for them.
         launched = [case for case in every if case.launched] or every
         # An attempt that was not run does not revoke the attempts that were run.

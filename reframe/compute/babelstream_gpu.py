@@ -9,10 +9,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.parse import ParseError, babelstream
+from assay.fleet.nodes import median_and_worst, of_all
+from assay.gpu.bases import GpuState
+from assay.opinions.parse import babelstream
+from assay.parse import ParseError
 from assay.run import Peak, StrictCheck
-from assay.run.gpu import GpuState
-from assay.run.nodes import median_and_worst, of_all
 from assay.run.site import hardware_peak
 from assay.run.ucx import text
 
@@ -96,8 +97,7 @@ class BabelStreamGpu(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        rows = parsed.rows
-        rates = {k: [r["bandwidth"] for r in rows if r["kernel"].lower() == k] for k in KERNELS}
+        rates = {k: parsed.cells("bandwidth", kernel=k.capitalize()) for k in KERNELS}
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):

@@ -2,7 +2,7 @@
 
 All cores of all nodes work at the same time, and each is compared with all others. A slow core, a
 slow memory and a low clock are named with their node, without any reference
-(:mod:`assay.compare.cores`). With the option `hours` the same goes on for that long, and what
+(:mod:`assay.fleet.cores`). With the option `hours` the same goes on for that long, and what
 changed meanwhile is kept.
 """
 
@@ -12,9 +12,9 @@ import statistics
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
-from assay.compare import cores
-from assay.compare.cores import CORES, UNITS
-from assay.run.nodes import SweepCheck, median_and_worst
+from assay.fleet import cores
+from assay.fleet.cores import CORES, UNITS
+from assay.fleet.nodes import SweepCheck, median_and_worst
 from assay.run.options import NONE, POSITIVE
 
 #: Length of one window [s], and windows of a turn.

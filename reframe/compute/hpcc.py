@@ -108,7 +108,8 @@ class Hpcc(HpccBase):
 
 def printed(parsed, name):
     """A metric of HPCC's summary, with the unit that the summary gives."""
-    return Quantity(parsed.at("value", metric=name), parsed.at("unit", metric=name))
+    (value,) = parsed.cells("value", metric=name)
+    return Quantity(value, parsed.at("unit", metric=name))
 
 
 def ranks_on(cores):

@@ -5,7 +5,8 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 
-from assay.parse import Quantity, hpcg
+from assay.opinions.parse import hpcg
+from assay.parse import Quantity
 from assay.run.mpi import MpiCheck
 from assay.run.options import POSITIVE
 

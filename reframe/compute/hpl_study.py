@@ -23,10 +23,10 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
+from assay.gpu import accelerator
+from assay.gpu.bases import GpusOfNode
 from assay.parse import hpl
-from assay.prove import accelerator
 from assay.run import Figure, Peak
-from assay.run.gpu import GpusOfNode
 from assay.run.linpack import HplCheck
 from assay.run.site import hardware_peak
 from assay.workloads.sizing import Grid, Layout, matrix_order, study_orders

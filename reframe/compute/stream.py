@@ -6,7 +6,8 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.parse import babelstream, stream
+from assay.opinions.parse import babelstream
+from assay.parse import stream
 from assay.run import StrictCheck
 from assay.run.ucx import text
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.parse import ParseError, fabtests
-from assay.prove import libfabric
-from assay.run import StrictCheck, pair
-from assay.run.sanity import not_as_requested
+from assay.opinions import libfabric, pair
+from assay.opinions.parse import fabtests
+from assay.parse import ParseError
+from assay.run import StrictCheck
+from assay.run.outputs import not_as_requested
 from assay.run.ucx import text
 
 #: metric -> size [B]

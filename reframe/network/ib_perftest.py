@@ -11,14 +11,15 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from assay import metrics
-from assay.compare.sweep import slow_rails
-from assay.compare.tournament import measured
-from assay.compare.tournament.measured import Pair
 from assay.declared import OF_NETWORK
-from assay.parse import Parsed, ParseError, ib_perftest
+from assay.fleet.nodes import AllNodesCheck
+from assay.fleet.sweep import slow_rails
+from assay.fleet.tournament import measured
+from assay.fleet.tournament.measured import Pair
+from assay.opinions.parse import ib_perftest
+from assay.parse import Parsed, ParseError
 from assay.prove import counters
-from assay.run.nodes import AllNodesCheck
-from assay.run.sanity import not_as_requested
+from assay.run.outputs import not_as_requested
 from assay.run.site import link_peaks, misdescribed
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -9,7 +9,7 @@ names these sizes.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.parse import imb
+from assay.opinions.parse import imb
 from assay.prove import links, transports
 from assay.run import MpiTransportCheck
 from assay.run.site import link_peaks

@@ -7,8 +7,8 @@ time, so the links between switches are under load, too; a slow node is named.
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.compare.sweep import slow_nodes
-from assay.parse import mpigraph
+from assay.fleet.sweep import slow_nodes
+from assay.opinions.parse import mpigraph
 from assay.prove.links import message_bytes
 from assay.run import MpiTransportCheck
 from assay.run.site import link_peaks

@@ -3,7 +3,7 @@
 import reframe as rfm
 from reframe.core.builtins import run_before
 
-from assay.parse import netpipe
+from assay.opinions.parse import netpipe
 from assay.prove.links import message_bytes
 from assay.run.mpi import MpiTransportCheck
 from assay.run.site import hardware_peak

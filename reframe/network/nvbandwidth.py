@@ -9,10 +9,10 @@ from collections import Counter
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.parse import nvbandwidth
+from assay.fleet.nodes import median_and_worst, of_all
+from assay.gpu.bases import GpuState
+from assay.gpu.parse import nvbandwidth
 from assay.run import StrictCheck
-from assay.run.gpu import GpuState
-from assay.run.nodes import median_and_worst, of_all
 from assay.run.site import link_peaks
 
 #: Test of the program -> the beginning of its metrics.
@@ -68,10 +68,7 @@ class Nvbandwidth(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        rates = {
-            what: [row["bandwidth"] for row in parsed.rows if row["test"] == name]
-            for name, what in self._tests.items()
-        }
+        rates = {what: parsed.cells("bandwidth", test=name) for name, what in self._tests.items()}
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):

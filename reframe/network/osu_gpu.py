@@ -2,7 +2,7 @@
 
 Not yet run on hardware. These are the measurements of a cluster's validation: point-to-point within
 one node and between two nodes, with each buffer in GPU or host memory, and collectives over 2, 3
-and 4 GPUs of one node, or over one GPU of each node. :mod:`assay.prove.gpu_paths` describes how
+and 4 GPUs of one node, or over one GPU of each node. :mod:`assay.gpu.gpu_paths` describes how
 the paths are switched and proven.
 """
 
@@ -14,10 +14,11 @@ from reframe.utility import udeps
 
 from assay.declared import GPUS as BETWEEN_GPUS
 from assay.declared import HOSTS, OF_NETWORK
+from assay.gpu import accelerator, gpu_health, gpu_paths
+from assay.gpu.bases import GpuMixin
 from assay.parse import Parsed, osu
-from assay.prove import gpu_health, gpu_paths, links, mpi
+from assay.prove import links
 from assay.run import StrictCheck
-from assay.run.gpu import GpuMixin
 from assay.run.mpi import MpiCheck
 from assay.run.site import link_peaks, site_file
 from assay.run.ucx import text
@@ -184,7 +185,7 @@ class OsuGpuCollective(OsuGpuBase):
     @run_after("setup")
     def only_what_the_mpi_can_reduce(self):
         version = self.current_environ.extras.get("openmpi_version")
-        why = mpi.cannot_reduce(version, self.accelerator)
+        why = accelerator.cannot_reduce(version, self.accelerator)
         kind = "not-here" if version else "undescribed"
         self.leave_out(kind, self.benchmark in gpu_paths.REDUCTIONS and why, why)
 
@@ -264,4 +265,5 @@ class OsuGpuRelation(StrictCheck):
         return Parsed("assay", "relation", None, True, rows, {"value": "1"})
 
     def measure(self, parsed):
-        return {"ratio": parsed.at("value", side="above") / parsed.at("value", side="below")}
+        above, below = (parsed.quantity("value", side=side) for side in ("above", "below"))
+        return {"ratio": above.value / below.value}

@@ -18,16 +18,16 @@ from reframe.core.exceptions import PerformanceError
 
 from assay import files
 from assay.accused import Against, How
-from assay.compare import advise, bisection
-from assay.compare.tournament import measured, schedule
-from assay.compare.tournament.diagnosis import conclude, diagnose
-from assay.compare.tournament.model import Fault
 from assay.declared import OF_NETWORK
+from assay.fleet import advise, bisection
+from assay.fleet.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
+from assay.fleet.tournament import measured, schedule
+from assay.fleet.tournament.diagnosis import conclude, diagnose
+from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
 from assay.parse import ParseError
 from assay.prove.launch import short_name
 from assay.run.options import NONE, POSITIVE
-from assay.run.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
 from assay.run.site import hardware_peak
 
 #: Faults of speed.
@@ -135,11 +135,11 @@ class Tournament(PairsOfNodes):
 
     def measure(self, parsed):
         values = {}
-        first = [row for row in parsed.rows if row["pass"] == 1]
+        pairs = [(row["a"], row["b"]) for row in parsed.rows if row["pass"] == 1]
         for test in measured.TESTS.values():
             runs = {}
-            for row in first:
-                runs.setdefault((row["a"], row["b"]), []).append(row[test.metric])
+            for pair, value in zip(pairs, parsed.cells(test.metric, **{"pass": 1})):
+                runs.setdefault(pair, []).append(value)
             found = [statistics.median(of_pair) for of_pair in runs.values()]
             values[f"{test.metric}_median"] = statistics.median(found)
         return values
@@ -149,7 +149,8 @@ class Tournament(PairsOfNodes):
         """INCONCLUSIVE if noise could hide a fault. The test is repeated, within the budget."""
         doubts = getattr(self, "_doubts", [])
         if doubts and not self.is_dry_run():
-            self._close_record(Verdict.INCONCLUSIVE, doubts)
+            self._conclude(Verdict.INCONCLUSIVE, doubts)
+            self._write_record()
             raise PerformanceError(files.clean(f"INCONCLUSIVE: {'; '.join(doubts)}"))
 
 
@@ -160,7 +161,7 @@ class Bisection(SimultaneousPairs):
     #: What all paths between two switches carry in one direction [MB/s]; not known if None.
     trunk = variable(POSITIVE, NONE, value=None)
 
-    drawn_by = ("-m", advise.__name__, "bisection")
+    drawn_by = tuple(advise.command(bisection.advice)[1:])
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())
@@ -249,6 +250,6 @@ class Bisection(SimultaneousPairs):
 
     def measure(self, parsed):
         return {
-            "bandwidth_bisection": min(row["together"] for row in parsed.rows),
+            "bandwidth_bisection": min(parsed.cells("together")),
             "congestion_factor": max(one.congestion for one in self._found),
         }

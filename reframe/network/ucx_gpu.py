@@ -16,12 +16,14 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.declared import OF_NETWORK
-from assay.parse import ucx_perftest
-from assay.prove import gpu_health, gpu_paths, links
-from assay.prove.gpu_paths import Sent
+from assay.gpu import gpu_health, gpu_paths
+from assay.gpu.bases import GpuMixin
+from assay.gpu.gpu_paths import Sent
+from assay.opinions import pair, perftest
+from assay.opinions.parse import ucx_perftest
+from assay.prove import links
 from assay.prove.launch import REFUSED_FILE
-from assay.run import StrictCheck, pair, perftest, ucx
-from assay.run.gpu import GpuMixin
+from assay.run import StrictCheck, ucx
 from assay.run.site import link_peaks
 from assay.run.ucx import text
 from assay.workloads.sizing import Layout

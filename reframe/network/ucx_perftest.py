@@ -8,8 +8,10 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay.parse import Parsed, ucx_info, ucx_perftest
-from assay.run import Peak, StrictCheck, pair, perftest
+from assay.opinions import pair, perftest
+from assay.opinions.parse import ucx_info, ucx_perftest
+from assay.parse import Parsed
+from assay.run import Peak, StrictCheck
 from assay.run.mpi import TransportMixin
 
 MIB = 1 << 20
@@ -146,5 +148,5 @@ class SharedMemoryAgainstTcp(StrictCheck):
         return Parsed("assay", "relation", None, True, rows, {"value": "1"})
 
     def measure(self, parsed):
-        tcp, shared = (parsed.at("value", transport=name) for name in ("tcp", self.faster))
-        return {"latency_tcp_per_shared": tcp / shared}
+        tcp, shared = (parsed.quantity("value", transport=name) for name in ("tcp", self.faster))
+        return {"latency_tcp_per_shared": tcp.value / shared.value}

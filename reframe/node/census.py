@@ -8,11 +8,12 @@ from reframe.core.builtins import run_after
 
 import assay.node.provenance
 from assay.accused import Against, How
-from assay.compare import census
+from assay.fleet import census
+from assay.fleet.nodes import AllNodesCheck
+from assay.gpu import gpu_health
+from assay.gpu.bases import GpusOfNode
 from assay.parse import Parsed, ParseError
-from assay.prove import gpu_health, node_limits
-from assay.run.gpu import GpusOfNode
-from assay.run.nodes import AllNodesCheck
+from assay.prove import node_limits
 
 
 @rfm.simple_test

@@ -19,10 +19,11 @@ from reframe.core.builtins import run_after, run_before
 
 import assay.node.provenance
 from assay.accused import Against, How
+from assay.gpu import accelerator, gpu_health
+from assay.gpu.bases import GpusOfNode
 from assay.parse import Parsed, ParseError
-from assay.prove import accelerator, gpu_health, node_limits
+from assay.prove import node_limits
 from assay.run import StrictCheck
-from assay.run.gpu import GpusOfNode
 
 SUITE = Path(__file__).resolve().parents[2]
 
@@ -156,4 +157,4 @@ class NodeHealth(GpusOfNode, StrictCheck):
         return node_limits.problems(found, extras.get("health", {}), *link)
 
     def measure(self, parsed):
-        return parsed.rows[0]
+        return {name: parsed.quantity(name) for name in parsed.rows[0]}

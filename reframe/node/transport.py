@@ -7,10 +7,10 @@ would vanish silently. UCX must be able to open each transport in the partition'
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
+from assay.describe import detect
 from assay.parse import Parsed
 from assay.prove.transports import DECLARED, TESTED
 from assay.run import StrictCheck
-from assay.sites import detect
 
 
 @rfm.simple_test

@@ -10,9 +10,9 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
-from assay.compare import coherence
+from assay.fleet import coherence
+from assay.fleet.nodes import AllNodesCheck
 from assay.parse import Parsed
-from assay.run.nodes import AllNodesCheck
 from assay.run.options import POSITIVE
 
 #: Size of a file [B]: many blocks and a part of one. GlusterFS may spread files over its servers in

@@ -2,7 +2,7 @@
 
 The test uses direct I/O if the file system supports it. Otherwise every write is synchronous,
 because caches would hide the disk. All nodes have several turns. A node that seems slow is measured
-again before the test names it (:mod:`assay.compare.sweep`).
+again before the test names it (:mod:`assay.fleet.sweep`).
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import reframe as rfm
 
-from assay.compare.storage import DISKS, MEASURED
-from assay.run.nodes import SweepCheck, median_and_worst
+from assay.fleet.nodes import SweepCheck, median_and_worst
+from assay.fleet.storage import DISKS, MEASURED
 
 #: File and record size [KiB].
 FILE, RECORD = 65536, 1024

@@ -9,8 +9,8 @@ import statistics
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from assay.compare.storage import MEASURED, SERVERS
-from assay.run.nodes import SweepCheck, median_and_worst
+from assay.fleet.nodes import SweepCheck, median_and_worst
+from assay.fleet.storage import MEASURED, SERVERS
 
 #: File systems that name the server of a file to an ordinary user.
 KNOWN = ("fuse.glusterfs",)
@@ -59,11 +59,11 @@ class EachServer(SweepCheck):
         return ["files are on fewer than 3 servers: nothing can be compared"] if alone else []
 
     def values(self, parsed):
-        of_server = {}
-        for row in parsed.rows:
-            if row["node"] != row["server"]:
-                of_server.setdefault(row["server"], []).append(row)
-        return {
-            what: [statistics.median(row[what] for row in rows) for rows in of_server.values()]
-            for what in MEASURED
-        }
+        found = {}
+        for what in MEASURED:
+            of_server = {}
+            for row, value in zip(parsed.rows, parsed.cells(what)):
+                if row["node"] != row["server"]:
+                    of_server.setdefault(row["server"], []).append(value)
+            found[what] = [statistics.median(its) for its in of_server.values()]
+        return found

@@ -7,7 +7,7 @@ what the numbers leave out.
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before, variable
 
-from assay.parse import fio
+from assay.opinions.parse import fio
 from assay.run import StrictCheck
 from assay.run.options import SIZE
 from assay.run.storage import StorageMixin, in_another_mode, too_fast

@@ -9,12 +9,12 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from assay.parse import ior
+from assay.opinions import io500
+from assay.opinions.io500_check import Io500Check
+from assay.opinions.parse import ior
 from assay.quantities import number, size
-from assay.run.io500 import Io500Check
 from assay.run.options import SIZE
 from assay.run.storage import FASTEST
-from assay.workloads import io500
 from assay.workloads.sizing import SizingError
 
 #: File with the phases, in the stage directory.

@@ -8,10 +8,10 @@ their status, of the second next where it reads, of the third next where it remo
 import reframe as rfm
 from reframe.core.builtins import run_before, variable
 
-from assay.parse import mdtest
-from assay.run.io500 import Io500Check
+from assay.opinions import io500
+from assay.opinions.io500_check import Io500Check
+from assay.opinions.parse import mdtest
 from assay.run.options import COUNT
-from assay.workloads import io500
 
 #: A file that is smaller than a block of a file system still takes one [B].
 BLOCK = 4096

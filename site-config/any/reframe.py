@@ -1,4 +1,4 @@
-"""A cluster, or a machine, that nobody prepared: src/assay/sites/auto.py finds out what it has.
+"""A cluster, or a machine, that nobody prepared: src/assay/describe/auto.py finds out what it has.
 
 On a machine with Slurm, jobs run through Slurm, otherwise on the machine itself. If ASSAY_IMAGE
 names an image, the programs of the image are measured, otherwise those of the distribution. To
@@ -7,6 +7,6 @@ begin a site of your own, copy this folder.
 
 # Stacks: system spack container
 
-from assay.sites import auto
+from assay.describe import auto
 
 site_configuration = auto.configuration(__file__)

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from assay import sites
-from assay.sites import machine, stacks
+from assay.describe import machine
+from assay.sites import stacks
 
 LOCK = Path(__file__).resolve().parent / "spack/env/spack.lock"
 #: The emulated GPU: as lab/vgpu/build.sh makes it, else as `make spack` made it for its own checks.

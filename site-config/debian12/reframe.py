@@ -4,7 +4,8 @@
 
 from pathlib import Path
 
-from assay.sites import machine, stacks
+from assay.describe import machine
+from assay.sites import stacks
 
 LOCK = Path(__file__).resolve().parent / "spack/env/spack.lock"
 

@@ -6,7 +6,7 @@ The stack is `system`, the packages of the distribution. With STACK=spack it is 
 
 # Stacks: system spack
 
-from assay.sites import machine
+from assay.describe import machine
 
 site_configuration = machine.configuration(
     __file__,

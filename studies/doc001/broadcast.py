@@ -13,9 +13,9 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
+from assay.gpu.bases import GpusOfNode
 from assay.prove.launch import REFUSED_FILE
 from assay.run import Figure, MpiCheck, MpiTransportCheck
-from assay.run.gpu import GpusOfNode
 
 from . import bcast_stream, rounds
 
@@ -118,10 +118,12 @@ class StreamMixin(rfm.RegressionTestPlugin):
     def measure(self, parsed):
         parsed = replace(parsed, rows=tuple(self._measured))
         where = {"ranks": self.num_tasks, "repair": "rma", "error_rate": 0.0}
-        return {
+        found = {
             metric: parsed.quantity(column, frame_size=size, **where)
             for metric, (column, _, size) in METRICS.items()
         }
+        # The record has other rows, and none of these cells.
+        return {name: replace(one, value=float(one.value)) for name, one in found.items()}
 
 
 @rfm.simple_test

@@ -6,11 +6,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from assay.compare import bisection
-from assay.compare.tournament import measured
+from assay.fleet import bisection
+from assay.fleet.pairs_of_nodes import SimultaneousPairs
+from assay.fleet.tournament import measured
 from assay.parse import ParseError
 from assay.run import Figure, Peak
-from assay.run.pairs_of_nodes import SimultaneousPairs
 
 from . import crossing
 

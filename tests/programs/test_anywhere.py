@@ -14,9 +14,10 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
+from assay.describe import auto, described, detect, machine
+from assay.gpu.accelerator import CUDA
 from assay.node import provenance
-from assay.prove.accelerator import CUDA
-from assay.sites import auto, describe, detect, machine
+from assay.sites import ask
 from assay.slurm import Answers
 from assay.store import promise
 
@@ -99,9 +100,9 @@ def test_the_fastest_active_port():
         "mlx5_2:1": {**UP, "rate": "400 Gb/sec (4X NDR)", "state": "1: DOWN"},
         "mlx5_3:1": {**UP, "rate": "200 Gb/sec (4X HDR)", "link_layer": "Ethernet"},
     }
-    assert describe.fastest(ports) == "mlx5_1:2"
-    assert describe.fastest({"mlx5_0:1": {**UP, "rate": None}}) is None
-    assert describe.fastest({}) is None
+    assert described.fastest(ports) == "mlx5_1:2"
+    assert described.fastest({"mlx5_0:1": {**UP, "rate": None}}) is None
+    assert described.fastest({}) is None
 
 
 ROUTES = textwrap.dedent("""\
@@ -112,8 +113,8 @@ ROUTES = textwrap.dedent("""\
 
 
 def test_the_device_of_the_default_route():
-    assert describe.default_route(ROUTES) == "eno1"
-    assert describe.default_route("Iface\tDestination\n") is None
+    assert described.default_route(ROUTES) == "eno1"
+    assert described.default_route("Iface\tDestination\n") is None
 
 
 def test_gpus_by_the_names_of_the_hardware_file():
@@ -161,9 +162,9 @@ def found(monkeypatch, tmp_path):
         answer = lambda *words: said.get(" ".join(words[:2]), "")  # noqa: E731
         network = {"infiniband": ports or {}, "interfaces": {}}
         node = {**real_node, "network": network, "gpus": gpus, "routes": ROUTES}
-        monkeypatch.setattr(detect, "slurm", lambda: slurm or Answers())
+        monkeypatch.setattr(ask, "slurm", lambda: slurm or Answers())
         monkeypatch.setattr(provenance, "node", lambda: node)
-        monkeypatch.setattr(detect, "output", answer)
+        monkeypatch.setattr(ask, "output", answer)
         monkeypatch.setattr(
             detect, "version", lambda extra, _=answer: detect_version(extra, answer)
         )

@@ -200,9 +200,9 @@ def test_cases_of_all_partitions_of_one_machine_run_one_after_the_other(bench):
 #: A test whose launch failed, and whose numbers also show a slow node; other work takes `busy`.
 ACCUSES = """
 from assay.accused import Against, How
-from assay.run.case import CaseBase
+from assay.run import StrictCheck
 
-CaseBase._disturbance = lambda test: {busy!r}
+StrictCheck._disturbance = lambda test: {busy!r}
 
 
 @rfm.simple_test
@@ -232,9 +232,9 @@ def test_evidence_that_other_work_hid_is_no_fault_on_the_machine_of_a_person(
     bench, others, verdict
 ):
     source = """
-from assay.run.case import CaseBase
+from assay.run import StrictCheck
 
-CaseBase._disturbance = lambda test: "other work took 1.9 of 2 cores"
+StrictCheck._disturbance = lambda test: "other work took 1.9 of 2 cores"
 
 
 @rfm.simple_test

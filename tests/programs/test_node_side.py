@@ -17,13 +17,15 @@ from bench import live_program
 from shell import ROOT
 
 import assay
+from assay.describe import detect
+from assay.fleet import nodes
+from assay.gpu import gpu_health
 from assay.node import provenance
-from assay.prove import gpu_health, node_limits, steering
-from assay.run import nodes
-from assay.sites import detect
+from assay.prove import node_limits, steering
+from assay.sites import ask
 
 SOURCE = Path(assay.__file__).parent
-SCRIPTS = sorted((SOURCE / "node").glob("*.py"))
+SCRIPTS = sorted(SOURCE.glob("**/node/*.py"))
 
 
 #: Variables of which only the name may be written: no list of what is measured has them.
@@ -41,7 +43,7 @@ def witness_in(folder):
 
 
 def test_a_meeting_and_its_tests_name_the_same_files():
-    said = (SOURCE / "node/meeting.py").read_text()
+    said = (SOURCE / "fleet/node/meeting.py").read_text()
 
     assert f'ADDRESS = "{nodes.ADDRESS}"' in said
     assert f'LOG_FILE = "{nodes.LOG_FILE}"' in said
@@ -120,7 +122,7 @@ def test_a_program_that_hangs_is_named_and_asked_once(sleeper):
 
 
 def test_a_program_that_hangs_is_not_taken_for_one_that_is_not_there(sleeper, monkeypatch, capsys):
-    monkeypatch.setattr(detect, "LIMIT", 0.3)
+    monkeypatch.setattr(ask, "LIMIT", 0.3)
     assert detect.transports() == []
     assert detect.version("ucx_version") is None
     said = "ucx_info -d did not end within 0.3 s; what it would have said is missing"
@@ -176,7 +178,7 @@ def test_each_of_two_processes_gets_a_processor_near_its_gpu(tmp_path, near, vis
         "[gpu uuid,pci.bus_id]\nGPU-a, 0000:1B:00.0\nGPU-b, 0000:2B:00.0\n"
         f"[topology]\n\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n{rows}"
     )
-    script = ROOT / "src/assay/node/near-cores.sh"
+    script = ROOT / "src/assay/gpu/node/near-cores.sh"
     done = shell.run(script, state, visible, *cpus.split(), cwd=tmp_path)
     assert done.stdout.split() == chosen
     taken = [gpu_health.taken(path.read_text()) for path in sorted(tmp_path.glob("gpu.*.?"))]
@@ -187,7 +189,7 @@ def test_each_of_two_processes_gets_a_processor_near_its_gpu(tmp_path, near, vis
 
 
 def test_processors_are_chosen_without_a_state(tmp_path):
-    script = ROOT / "src/assay/node/near-cores.sh"
+    script = ROOT / "src/assay/gpu/node/near-cores.sh"
     done = shell.run(script, tmp_path / "gone", "0,1", "3", "4", cwd=tmp_path)
     assert done.stdout.split() == ["3", "4"]
 

@@ -10,8 +10,9 @@ from shell import ROOT
 pytest.importorskip("reframe")
 
 from assay import cli, slurm
+from assay.describe import expect, new
 from assay.node import provenance
-from assay.sites import expect, foreign, new
+from assay.sites import foreign
 from assay.store import promise
 from assay.store.promise import PromiseError
 

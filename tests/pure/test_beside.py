@@ -14,9 +14,10 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 
 from assay import cli, sites
+from assay.describe import adopt
 from assay.judge import LAUNCHES_IN_BUDGET, References
 from assay.prove.plan import Call
-from assay.sites import adopt, foreign
+from assay.sites import foreign
 from assay.store import promise
 
 SETTINGS = """\

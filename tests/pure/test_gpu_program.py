@@ -1,17 +1,11 @@
-"""The parts of ``node/gpus.py`` that need no GPU: processors, pattern, comparison, copies."""
+"""The parts of ``gpu/node/gpus.py`` that need no GPU: processors, pattern, comparison, copies."""
 
 import ctypes
-import importlib
 import os
-from pathlib import Path
 
 import pytest
 
-import assay.node
-
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(Path(assay.node.__file__).parent)
-    program = importlib.import_module("assay.node.gpus")
+from assay.gpu.node import gpus as program
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from shell import ROOT
 
 from assay import declared
-from assay.prove.gpu_paths import CONFIGURATIONS
+from assay.gpu.gpu_paths import CONFIGURATIONS
 from assay.show import figure, figures, plots, validation
 from assay.store.session import ReportError
 

@@ -8,7 +8,7 @@ import yaml
 from shell import ROOT, SITES
 
 from assay import cli
-from assay.sites import expect, listing, machine
+from assay.describe import expect, listing, machine
 from assay.store import promise
 
 EXAMPLES = listing.find(ROOT / "examples")
@@ -59,7 +59,7 @@ FIXED = [
     site / "reframe.py"
     for site in FOLDERS
     if not re.search(
-        "^from assay.sites import .*(auto|machine)", (site / "reframe.py").read_text(), re.M
+        "^from assay.describe import .*(auto|machine)", (site / "reframe.py").read_text(), re.M
     )
 ]
 

@@ -19,9 +19,10 @@ from new_site import (
 )
 
 from assay import sites
+from assay.describe import written
 from assay.judge import References, peak
 from assay.node import provenance
-from assay.sites import foreign, written
+from assay.sites import foreign
 
 
 @pytest.mark.parametrize("made", [drafted(place()), drafted(gpu_place(), place(), modules=["a/1"])])

@@ -10,7 +10,7 @@ of this site is a measurement of InfiniBand: docs/vcluster.md.
 import sys
 
 from assay import sites
-from assay.sites import machine
+from assay.describe import machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
 import emulation
@@ -77,7 +77,8 @@ OF_RAILS = [
             # The usual amounts take two minutes for each case.
             "options": {
                 **COMMON["options"],
-                "OsuBase.short": {"iterations": 50, "window": 8},
+                "OsuBase.smoke_iterations": 50,
+                "OsuBase.smoke_window": 8,
                 "StrictCheck.smoke": ["Census", "NodeHealth", "IbPerftest", "OsuRails"],
             },
         },

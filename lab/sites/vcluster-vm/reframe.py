@@ -11,7 +11,7 @@ this site is a measurement: docs/vcluster.md.
 import sys
 
 from assay import sites
-from assay.sites import machine
+from assay.describe import machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
 import emulation
@@ -51,7 +51,8 @@ COMMON = {
     "nodes": cluster["nodes"] if own else 2,
     # A node that software emulates sends a few MB a second.
     "options": {
-        "OsuBase.short": {"iterations": 1, "window": 8, "rates_from": 8},
+        "OsuBase.smoke_iterations": 1,
+        "OsuBase.smoke_window": 8,
         "PairsOfNodes.width": 1,
         "PairsOfNodes.cpus": [0, 1],
         "PairsOfNodes.seconds": 2,

@@ -25,9 +25,9 @@ import sys
 from pathlib import Path
 
 from assay import sites
+from assay.describe import detect, machine
+from assay.gpu import accelerator
 from assay.node import provenance
-from assay.prove import accelerator
-from assay.sites import detect, machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
 import emulation
@@ -97,7 +97,7 @@ LINK = {
         "cores_per_node": cluster.get("cores", 1),
         "options": {
             # The usual number of iterations takes osu_mbw_mr minutes.
-            "OsuBase.short": {"iterations": 20},
+            "OsuBase.smoke_iterations": 20,
             "PairsOfNodes.width": 1,
             "PairsOfNodes.cpus": [0, cores - 1],
             "PairsOfNodes.seconds": 0.5,

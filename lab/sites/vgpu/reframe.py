@@ -15,7 +15,7 @@ import sys
 from functools import partial
 
 from assay import sites
-from assay.sites import machine
+from assay.describe import machine
 
 sys.path.append(str(sites.repository(__file__) / "lab/sites"))
 import emulation

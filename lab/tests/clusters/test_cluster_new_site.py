@@ -16,7 +16,7 @@ from emulated import UNJUDGED, reason_to_skip, up
 from modelled import Model
 from shell import ROOT
 
-from assay.sites import detect
+from assay.describe import detect
 
 pytestmark = [
     pytest.mark.slow,

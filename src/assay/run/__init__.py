@@ -6,11 +6,10 @@ This is the interface for tests, including tests in other repositories.
 from assay.declared import Figure
 from assay.judge import Peak
 from assay.run.mpi import MpiCheck, MpiTransportCheck, TransportMixin
-from assay.run.nodes import AllNodesCheck
 from assay.run.storage import StorageMixin
 from assay.run.strict import StrictCheck
 
 __all__ = [
-    "AllNodesCheck", "Figure", "MpiCheck", "MpiTransportCheck", "Peak", "StorageMixin",
-    "StrictCheck", "TransportMixin",
+    "Figure", "MpiCheck", "MpiTransportCheck", "Peak", "StorageMixin", "StrictCheck",
+    "TransportMixin",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from reframe.utility.cpuinfo import cpuinfo
 
 from assay import files, slurm
 from assay.node import provenance
-from assay.sites import describe, detect
+from assay.sites import ask
 
 #: Sections in which ReFrame joins all files to one, and those to which a later file adds in front.
 #: To any other section it adds at the end.
@@ -33,6 +33,9 @@ JOINED, IN_FRONT = ("general", "logging", "schedulers"), ("systems", "autodetect
 
 #: Where options of jobs say how many GPUs of a node a job gets.
 GPUS = re.compile(r"(?:gpus-per-node=|gres=gpu:|\bngpus=)(?:[a-zA-Z]\w*:)?(\d+)")
+
+#: Share of the memory that a matrix may take, of a node that is ours alone.
+ALONE = 0.8
 
 #: Where options of jobs name a partition of Slurm.
 PARTITION = re.compile(r"(?:^|\s)(?:--partition[= ]|-p ?)([^\s,]+)")
@@ -223,9 +226,9 @@ def _describe(clone: dict[str, Any], topology: Path) -> None:
         extras.setdefault("memory_bytes", provenance.memory()["limit"])
     elif shape:
         clone["processor"] = clone.get("processor") or shape.processor
-        if shape.memory_bytes > describe.CONFIGURED:
+        if shape.memory_bytes > slurm.CONFIGURED:
             extras.setdefault("memory_bytes", shape.memory_bytes)
-            extras.setdefault("memory_fraction", describe.ALONE)
+            extras.setdefault("memory_fraction", ALONE)
     if "gpu" in clone["features"] and not clone.get("devices"):
         said = [*clone.get("access", ()), *options(clone)]
         stated = [int(found[1]) for option in said if (found := GPUS.search(option))]
@@ -252,4 +255,4 @@ def _of_slurm(partition: Mapping[str, Any]) -> slurm.Shape | None:
     return None
 
 
-_answers = functools.cache(detect.slurm)
+_answers = functools.cache(ask.slurm)

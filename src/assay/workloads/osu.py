@@ -43,6 +43,9 @@ COLLECTIVE: Mapping[str, Benchmark] = {
 }
 BENCHMARKS: Mapping[str, Benchmark] = {**POINT_TO_POINT, **COLLECTIVE}
 
+#: Those of two ranks.
+PAIR = ("latency", "bw", "bibw")
+
 #: Number of messages in flight, the default of both the C programs and the ports.
 WINDOW = {"bw": 64, "bibw": 64, "mbw_mr": 64}
 

@@ -19,7 +19,7 @@ from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
 from assay.show.view import View
-from assay.store.cases import Case, Session, grouped
+from assay.store.cases import Case, grouped
 from assay.store.record import Metric
 from assay.store.sanitize import line, mapping
 
@@ -106,15 +106,20 @@ def render(
         whole=whole,
         most_rows=most,
         history=history,
-        site=view.systems.replace("/", ", ") or "no site",
+        site=", ".join(sorted({case.system for case in cases})) or "no site",
         counts=view.counts,
         outcome=view.outcome,
-        headlines=summary.headlines(session.cases),
+        headlines=summary.headlines([c for c in session.cases if c.proves is not None]),
         judged_cases=judged,
         few=judged < FEW * len(cases) and not red,
         otherwise=sum(coverage.values()) - judged,
         unjudged=[words for words, number in coverage.items() if not number],
-        facts=_facts(session, cases),
+        facts=[
+            ("host", session.host or "not known"),
+            *_facts(cases),
+            ("date", f"{session.start:%-d %B %Y, %H:%M %Z}" if session.start else "not known"),
+            ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
+        ],
         suspects=view.suspects,
         unnamed=[cause for cause in view.causes if not (cause.nodes or cause.part)],
         to_do=to_do,
@@ -235,8 +240,8 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, "not known" if tree is None else str(tree)
 
 
-def _facts(session: Session, cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """What the first screen says about the run: (what, value)."""
+def _facts(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """What the first screen says of where the cases ran, and of what: (what, value)."""
     nodes = sorted({node for case in cases for node in case.hosts})
     named = ", ".join(nodes[:MOST_SUSPECTS]) + (" ..." if len(nodes) > MOST_SUSPECTS else "")
     commits = {mapping(case.provenance.get("suite")).get("commit") for case in cases}
@@ -245,14 +250,10 @@ def _facts(session: Session, cases: Sequence[Case]) -> list[tuple[str, str]]:
         for case in cases
         if case.verdict is not None
     }
-    started = session.start.strftime("%-d %B %Y, %H:%M %Z") if session.start else "not known"
     return [
-        ("host", session.host or "not known"),
         ("nodes", f"{len(nodes)}: {named}" if nodes else "not recorded"),
         ("suite", ", ".join(sorted(filter(None, map(line, commits)))) or "commit not recorded"),
         ("stack", "; ".join(sorted(stacks)) or "nothing ran"),
-        ("date", started),
-        ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
     ]
 
 

@@ -20,6 +20,7 @@ class View(msgspec.Struct, frozen=True):
 
     :ivar cases: the cases, worst first, without their numbers.
     :ivar metrics: what was measured, worst first, and the case of each.
+    :ivar whole: whether its page shows each case; it else folds them by test.
     :ivar drains: the commands for Slurm, and why there is none: :func:`assay.show.nodes.drains`.
     """
 
@@ -33,16 +34,7 @@ class View(msgspec.Struct, frozen=True):
     suspects: list[suspects.Suspect]
     nodes: list[nodes.Row]
     drains: tuple[list[str], list[str]]
-
-    @property
-    def whole(self) -> bool:
-        """Whether its page shows each case; it else folds them by test."""
-        return len(self.cases) <= WHOLE
-
-    @property
-    def systems(self) -> str:
-        """The sites that the cases ran on; one, unless sessions were merged by hand."""
-        return "/".join(sorted({case.system for case in self.cases}))
+    whole: bool
 
     @classmethod
     def of(cls, session: Session) -> View:
@@ -58,7 +50,10 @@ class View(msgspec.Struct, frozen=True):
         metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
         counts, outcome = summary.Counts.of(brief), summary.outcome(run)
         code, drains = summary.exit_code(run), nodes.drains(run, rows)
-        return cls(session, cases, metrics, counts, outcome, code, causes, accused, rows, drains)
+        whole = len(cases) <= WHOLE
+        return cls(
+            session, cases, metrics, counts, outcome, code, causes, accused, rows, drains, whole
+        )
 
 
 def _without_numbers(case: Case) -> Case:

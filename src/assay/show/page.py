@@ -30,7 +30,7 @@ MOST_SUSPECTS, MOST_CAUSES = 5, 3
 
 #: Of a run with more cases than :data:`assay.show.view.WHOLE`: how many red cases are in full, and
 #: how many rows tables and lists have.
-MOST_ROWS = 60
+MOST_ROWS = 40
 
 #: How many characters of a message the first screen shows; "Causes" has all of it.
 SHOWN = 180

@@ -6,8 +6,7 @@ import os
 import re
 import sys
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,14 +78,15 @@ def render(
         # Unlike `capitalize`, this leaves the words after the first one as they are.
         sentence=lambda text: text[:1].upper() + text[1:],
     )
-    session, cases, whole = view.session, view.cases, view.whole
+    session, whole = view.session, view.whole
+    cases = summary.sorted_cases(view.cases)
     most = sys.maxsize if whole else MOST_ROWS
     anchors = {(case.name, case.where): f"case-{n}" for n, case in enumerate(cases, 1)}
     environment.globals.update(
         sign=SIGNS.__getitem__,
         fared=suspects.FARED,
-        links=lambda case: _links(case, beside),
-        folder=_folders(beside),
+        links=lambda case: _links(case.outputs, beside),
+        folder=lambda case: _links(case.outputs[:1], beside)[0][1].rpartition("/")[0],
         anchor=lambda case: anchors[case.name, case.where],
     )
     red = [case for case in cases if case.verdict in RED]
@@ -137,7 +137,7 @@ def render(
         cases=cases if whole else red[:most],
         red=len(red),
         folded=[] if whole else _folded(cases, most),
-        provenance=[*_settings(cases), *_provenance(cases)],
+        provenance=[*_settings(cases), *_provenance(view.cases)],
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
         script=Markup((HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704
     )
@@ -185,18 +185,6 @@ def _folded(cases: Sequence[Case], most: int) -> list[tuple[str, summary.Counts,
         )
         for test, its in tests.items()
     ]
-
-
-def _folders(beside: Path) -> Callable[[Case], str]:
-    """Makes the address of the folder of a case, which has its outputs and its record."""
-    start = beside.resolve().parent
-    above = cache(lambda folder: os.path.relpath(folder.resolve(), start))
-
-    def address(case: Case) -> str:
-        folder = case.outputs[0].parent
-        return urllib.parse.quote(f"{above(folder.parent)}/{folder.name}/")
-
-    return address
 
 
 def themed(svg: str) -> str:
@@ -308,8 +296,8 @@ def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _links(case: Case, beside: Path) -> list[tuple[str, str]]:
-    """(name, address) of the outputs of a case."""
+def _links(outputs: Iterable[Path], beside: Path) -> list[tuple[str, str]]:
+    """(name, address) of outputs of a case."""
     start = beside.resolve().parent
-    paths = ((path.name, os.path.relpath(path.resolve(), start)) for path in case.outputs)
+    paths = ((path.name, os.path.relpath(path.resolve(), start)) for path in outputs)
     return [(name, urllib.parse.quote(path)) for name, path in paths]

@@ -187,7 +187,7 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
 
 def closing_lines(view: View) -> list[str]:
     """The last lines of a run: causes, reasons, counts and verdict."""
-    session, counts, ordered = view.session, view.counts, view.cases
+    session, counts, ordered = view.session, view.counts, sorted_cases(view.cases)
     named = [(case, f"{case.display_name} @{case.where}") for case in ordered]
     lines = [f"{c.verdict.value} {name}: {c.why}" for c, name in named if c.verdict in RED]
     lines += remedies.lines(ordered)

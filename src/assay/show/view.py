@@ -18,7 +18,7 @@ WHOLE = 200
 class View(msgspec.Struct, frozen=True):
     """A session with all that follows from its records, found once.
 
-    :ivar cases: the cases, worst first, without their numbers.
+    :ivar cases: the cases of the session without their numbers.
     :ivar metrics: what was measured, worst first, and the case of each.
     :ivar whole: whether its page shows each case; it else folds them by test.
     :ivar drains: the commands for Slurm, and why there is none: :func:`assay.show.nodes.drains`.
@@ -41,8 +41,7 @@ class View(msgspec.Struct, frozen=True):
         """The view of a session."""
         brief = [_without_numbers(case) for case in session.cases]
         run = replace(session, cases=tuple(brief), attempts=())
-        cases = summary.sorted_cases(brief)
-        causes = suspects.causes(cases)
+        causes = suspects.causes(summary.sorted_cases(brief))
         accused = suspects.suspects(causes)
         rows = nodes.rows(run, accused)
         pairs = zip(brief, session.cases)
@@ -50,9 +49,9 @@ class View(msgspec.Struct, frozen=True):
         metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
         counts, outcome = summary.Counts.of(brief), summary.outcome(run)
         code, drains = summary.exit_code(run), nodes.drains(run, rows)
-        whole = len(cases) <= WHOLE
+        whole = len(brief) <= WHOLE
         return cls(
-            session, cases, metrics, counts, outcome, code, causes, accused, rows, drains, whole
+            session, brief, metrics, counts, outcome, code, causes, accused, rows, drains, whole
         )
 
 

@@ -100,7 +100,7 @@ def absent(
     for item in wanted(cases, studies):
         found = [case for case, its in zip(cases, places) if (item.declared, item.at) in its]
         if (item.figure, item.at) in shown:
-            there = {validation.ranks(case) for case in found}
+            there = {validation.ranks(case.values) for case in found}
             lost = [count for count in item.keys.ranks if any(there) and count not in there]
             parts += [Absent(item.figure, item.at, f"P = {n}", "", reasons([])) for n in lost]
             continue

@@ -95,6 +95,7 @@ def run(names: Sequence[str], folder: Path) -> int:
             judged = References.load(found[name].with_name("references.yaml"))
             more = f"rules to record: {judged.recorded}"
             lines.append(f"references: {judged.judged} metrics judged, {more}")
+            lines += [f"  {line}" for line in judged.order()]
         except (ReframeError, ReferencesError, promise.PromiseError) as error:
             bad += 1
             lines = [f"REFUSED: {error}"]
@@ -225,9 +226,9 @@ def _unknown(partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) 
         words |= {*stack.get("features", ())}
         extras |= {*stack.get("extras", {})}
     if not (partition.get("processor") or {}).get("num_cpus"):
-        yield "set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}, with your numbers"
+        yield "processor: {num_cpus: 128, num_cpus_per_core: 1}, with your numbers"
     if "gpu" in words and not partition.get("devices"):
-        yield "set: {devices: [{type: gpu, num_devices: 4}]}, with your number"
+        yield "devices: [{type: gpu, num_devices: 4}], with your number"
     for extra, of in NEEDED.items():
         if extra.startswith("memory_") and not words & {"intra-node", "inter-node"}:
             continue

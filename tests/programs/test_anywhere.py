@@ -16,8 +16,9 @@ from reframe.core.exceptions import ConfigError
 
 from assay.describe import auto, described, detect, machine
 from assay.gpu.accelerator import CUDA
-from assay.node import provenance
+from assay.node import answers, provenance
 from assay.sites import ask
+from assay.sites.site_yaml import SiteFile
 from assay.slurm import Answers
 from assay.store import promise
 
@@ -168,7 +169,7 @@ def found(monkeypatch, tmp_path):
         monkeypatch.setattr(
             detect, "version", lambda extra, _=answer: detect_version(extra, answer)
         )
-        system = auto.configuration(site / "reframe.py")["systems"][0]
+        system = auto.configuration(site / "reframe.py", SiteFile(machine="detect"))["systems"][0]
         return {partition["name"]: partition for partition in system["partitions"]}
 
     detect_version = detect.version
@@ -343,6 +344,6 @@ def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
 def test_a_slurm_that_hangs_is_not_taken_for_no_slurm(found, monkeypatch):
     """Otherwise, the suite would measure the login node."""
     said = "scontrol show partition did not end within 30 s"
-    monkeypatch.setattr(provenance, "hung", {"scontrol": said})
+    monkeypatch.setattr(answers, "hung", {"scontrol": said})
     with pytest.raises(ConfigError, match=said):
         found()

@@ -20,7 +20,7 @@ import assay
 from assay.describe import detect
 from assay.fleet import nodes
 from assay.gpu import gpu_health
-from assay.node import provenance
+from assay.node import answers, provenance, recorded
 from assay.prove import node_limits, steering
 from assay.sites import ask
 
@@ -88,14 +88,14 @@ def test_the_limits_of_all_groups_above_a_process_are_read(tree, groups, limits)
 @pytest.fixture
 def patient(monkeypatch):
     """Nothing is known to hang, and what answers has all the time that a busy node needs."""
-    monkeypatch.setattr(provenance, "hung", {})
-    monkeypatch.setattr(provenance, "LIMIT", 10**6)
+    monkeypatch.setattr(answers, "hung", {})
+    monkeypatch.setattr(answers, "LIMIT", 10**6)
 
 
 @pytest.fixture
 def hurried(patient, monkeypatch):
     """A limit that only what never answers may meet: what answers may be slower on a busy node."""
-    monkeypatch.setattr(provenance, "LIMIT", 0.3)
+    monkeypatch.setattr(answers, "LIMIT", 0.3)
 
 
 @pytest.fixture
@@ -110,14 +110,14 @@ def sleeper(hurried, tmp_path, monkeypatch):
         started.append(command)
         return start(command, **options)
 
-    monkeypatch.setattr(provenance.subprocess, "Popen", noted)
+    monkeypatch.setattr(answers.subprocess, "Popen", noted)
     return started
 
 
 def test_a_program_that_hangs_is_named_and_asked_once(sleeper):
     assert provenance.output(["ucx_info", "-d"]) is None
     assert provenance.ucx() == []
-    assert provenance.hung == {"ucx_info": "ucx_info -d did not end within 0.3 s"}
+    assert answers.hung == {"ucx_info": "ucx_info -d did not end within 0.3 s"}
     assert sleeper == [["ucx_info", "-d"]]
 
 
@@ -144,9 +144,9 @@ def test_a_file_system_that_does_not_answer_is_an_error_of_its_own(hurried, monk
 def test_what_a_process_of_its_own_says_is_what_it_would_have_said_here(patient):
     assert provenance.file_system("/")["type"]
     assert provenance.file_system("/nonexistent")["error"] == "No such file or directory"
-    assert provenance.within(lambda: ["x" * 10**6]) == ["x" * 10**6]
+    assert answers.within(lambda: ["x" * 10**6]) == ["x" * 10**6]
     with pytest.raises(FileNotFoundError):
-        provenance.within(lambda: Path("/nonexistent").stat().st_size)
+        answers.within(lambda: Path("/nonexistent").stat().st_size)
 
 
 def test_the_state_of_the_gpus_is_that_of_the_script_that_was_given(tmp_path):
@@ -291,9 +291,9 @@ def test_every_variable_of_the_ucx_of_this_machine_may_be_written_down():
     done = shell.run(live_program("ucx_info"), "-c")
     settings = re.findall(r"^(UCX_\w+)=(.+)$", done.stdout, re.MULTILINE)
     assert len(settings) > 100
-    known = provenance.listed()
+    known = recorded.listed()
     assert [
-        name for name, value in settings if provenance.recorded(name, value, known) == "***"
+        name for name, value in settings if recorded.recorded(name, value, known) == "***"
     ] == []
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.gpu.accelerator import ACCELERATORS
-from assay.node import provenance
+from assay.node import answers, provenance
 from assay.prove import mpi
 from assay.sites import ask
 
@@ -137,7 +137,7 @@ def transports(listing: str | None = None) -> list[str]:
 
 def release(said: str | None = None) -> str:
     """The distribution and its release, such as ``debian 12``, or ``an unknown distribution``."""
-    text = provenance.read("/etc/os-release") if said is None else said
+    text = answers.read("/etc/os-release") if said is None else said
     words = dict(re.findall(r"^(ID|VERSION_ID)=['\"]?([^'\"\n]*)", text or "", re.MULTILINE))
     named = f"{words.get('ID', '')} {words.get('VERSION_ID', '')}".strip()
     return named or "an unknown distribution"

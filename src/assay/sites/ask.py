@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from assay.node import provenance
+from assay.node import answers
 from assay.slurm import QUERIES, Answers
 
 #: Time limit for a program to report what it is [s].
@@ -19,14 +19,14 @@ def output(*command: str) -> str:
 
     A warning names a command that hangs. Otherwise its silence would look like a missing program.
     """
-    asked = command[0] in provenance.hung
+    asked = command[0] in answers.hung
     try:
-        code, said = provenance.bounded(list(command), LIMIT)
+        code, said = answers.bounded(list(command), LIMIT)
     except OSError:
         return ""
     ended[command] = code
     if code is None and not asked:
-        what = f"{provenance.hung[command[0]]}; what it would have said is missing"
+        what = f"{answers.hung[command[0]]}; what it would have said is missing"
         print(f"assay: {what}", file=sys.stderr)
     return str(said.decode(errors="replace"))
 

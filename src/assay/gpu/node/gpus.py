@@ -42,7 +42,7 @@ from uuid import UUID
 # Scripts of the core are in a folder of their own.
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node"))
 
-import provenance
+import answers
 
 FORM = 1
 
@@ -151,7 +151,7 @@ def near(path):
     ``unknown``.
     """
     usable = os.sched_getaffinity(0)
-    close = provenance.numbers(provenance.read(path + "/local_cpulist") or "")
+    close = answers.numbers(answers.read(path + "/local_cpulist") or "")
     if not close & usable:
         yield "no" if close else "unknown"
         return
@@ -311,7 +311,7 @@ def between(driver, source, target, size, repeats):
 def smi(*words):
     """What nvidia-smi prints; empty if it does not answer."""
     with contextlib.suppress(OSError):
-        return provenance.bounded(["nvidia-smi", *words], PATIENCE)[1].decode(errors="replace")
+        return answers.bounded(["nvidia-smi", *words], PATIENCE)[1].decode(errors="replace")
     return ""
 
 

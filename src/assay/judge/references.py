@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from assay import metrics
 from assay.judge import reference_files
 from assay.judge.reference_files import ReferencesError, Scalar
-from assay.metrics import UNITS
 from assay.quantities import number
 
 #: ``partition``, ``environ``, ``test`` and every parameter of a case.
@@ -281,7 +281,7 @@ class References:
 
     def _reference(self, entry: _Entry, metric: str, unit: str, peak: float | None) -> Reference:
         spec = entry["metrics"][metric]
-        its, asked = UNITS.get(spec["unit"]), UNITS.get(unit)
+        its, asked = metrics.unit(spec["unit"]), metrics.unit(unit)
         scale = 1.0
         if its and asked and its.base == asked.base:
             scale = its.factor / asked.factor
@@ -290,6 +290,9 @@ class References:
                 f"{self._named}: references: {metric!r} is in {spec['unit']!r}, "
                 f"the test reports {unit!r}; give the reference in that unit"
             )
+        mine = {**entry, "metrics": {metric: {**spec, "unit": unit}}}
+        if unit not in metrics.UNITS and (fault := reference_files.weak(mine)):
+            raise ReferencesError(f"{self._named}: references: {fault}")
         source = entry["source"]
         if not isinstance(source, str):
             reason = f" ({source['reason']})" if "reason" in source else ""
@@ -326,5 +329,5 @@ def _matches(wanted: Mapping[str, Any], case: Case) -> bool:
 
 def _of_unit(rule: Mapping[str, Any], unit: str) -> bool:
     """Whether a rule is for metrics in this unit; without `units` and `kinds` it is for all."""
-    kind = UNITS[unit].kind if unit in UNITS else None
+    kind = metrics.kind(unit)
     return unit in rule.get("units", [unit]) and kind in rule.get("kinds", [kind])

@@ -147,7 +147,9 @@ def parse_or_none(text, last_size=None):
 def read_or_none(family, text, last_size):
     """What the parser of `family` reads of a text that nobody asks the other parsers about."""
     try:
-        return PARSERS[family].parse(text, **({"last_size": last_size} if family in NETWORK else {}))
+        return PARSERS[family].parse(
+            text, **({"last_size": last_size} if family in NETWORK else {})
+        )
     except ParseError:
         return None
 

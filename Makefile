@@ -65,7 +65,7 @@ help:
 	@echo 'make vcluster-down  end it'
 	@echo 'make vgpu        build the emulated GPU, and install UCX for it, for SITE=vgpu'
 	@echo 'make pylock      solve the Python locks anew from pyproject.toml (LOCK_ARGS=--upgrade)'
-	@echo 'make width       how wide the house is: lines, words, variables, each with its budget'
+	@echo 'make width       what a reader must open for a test, a site, a page: each with its budget'
 	@echo 'make clean       remove .venv, .cache (with the Spack stack) and caches of tools; results/ stays'
 	@sed -n 's/^#   /  /p' Makefile
 
@@ -158,7 +158,7 @@ lint:
 	@ci/lint.sh
 
 width: venv
-	@.venv/bin/python ci/width.py --print
+	@.venv/bin/python ci/width.py
 
 # A warning is an error: a link to nothing, a page that no other page leads to.
 docs:

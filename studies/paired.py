@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assay.parse import Parsed, netpipe, osu
+from assay.opinions.parse import netpipe
+from assay.parse import Parsed, osu
 
 MIB = 1 << 20
 

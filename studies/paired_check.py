@@ -63,6 +63,7 @@ class Paired(MpiCheck):
 
     def launch_command(self):
         """The command of the launcher, without the program."""
+        self.say_how_many_ranks()
         self.job.num_tasks = self.num_tasks  # ReFrame sets it later, but mpirun needs it here
         return self.job.launcher.run_command(self.job)
 
@@ -116,10 +117,10 @@ class Paired(MpiCheck):
 
     def measure(self, parsed):
         first, second = self.ways
-        found = {
-            metric: [row[f"{second}_{size}"] / row[f"{first}_{size}"] for row in parsed.rows]
-            for metric, (_, size) in self.compared.items()
-        }
+        found = {}
+        for metric, (_, size) in self.compared.items():
+            pairs = zip(parsed.cells(f"{second}_{size}"), parsed.cells(f"{first}_{size}"))
+            found[metric] = [one / other for one, other in pairs]
         self._decisions = {
             metric: decide(ratios, self.margin, self.alpha) for metric, ratios in found.items()
         }
@@ -140,7 +141,8 @@ class Paired(MpiCheck):
         if not why:
             return
         differs = any(one.verdict is Equivalence.DIFFERENT for _, one in found)
-        self._close_record(Verdict.FAIL if differs else Verdict.INCONCLUSIVE, why)
+        self._conclude(Verdict.FAIL if differs else Verdict.INCONCLUSIVE, why)
+        self._write_record()
         failure = PerformanceError("; ".join(why))
         self._attempts.settle(failure)
         raise failure

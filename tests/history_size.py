@@ -22,7 +22,7 @@ import time
 import uuid
 from pathlib import Path
 
-from assay.history import store
+from assay.archive.history import store
 from assay.judge import Verdict
 from assay.store.cases import Case, Metric, Session
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.history import changes
+from assay.archive.history import changes
 
 #: Days of a year, and how far [days] a report may be from the true day of a change.
 DAYS, NEAR = 365, 7

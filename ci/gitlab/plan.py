@@ -24,8 +24,8 @@ from pathlib import Path
 
 import yaml
 
+from assay.describe import listing
 from assay.prove.plan import Call
-from assay.sites import listing
 from assay.store import promise, session
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,8 +17,9 @@ from reframe.core.exceptions import ConfigError
 
 from assay import sites
 from assay.catalogue import PROGRAMS
-from assay.prove.accelerator import CUDA
-from assay.sites import detect
+from assay.describe import detect
+from assay.gpu.accelerator import CUDA
+from assay.sites import ask
 
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
@@ -136,7 +137,7 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
     def said(*command: str) -> str:
         path = f"{variables['PATH']}:{os.environ['PATH']}"
         assigned = [f"{name}={value}" for name, value in {**variables, "PATH": path}.items()]
-        return detect.output("env", *assigned, *command)
+        return ask.output("env", *assigned, *command)
 
     def has(name: str) -> bool:
         return any((folder / name).exists() for folder in folders)

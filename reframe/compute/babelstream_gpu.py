@@ -1,5 +1,14 @@
 """BabelStream on each GPU of a node, one after the other: the bandwidth of the memory of GPUs.
 
+Tests:     BabelStreamGpu
+Runs:      cuda-stream, or others of its kind
+Where:     +gpu +intra-node
+Stacks:    +babelstream
+Proves:    exit code 0 and a complete output; the health of each GPU; a pass clears GPU
+Judged by: references of copy_median [MB/s], copy_worst [MB/s], mul_median [MB/s], mul_worst
+           [MB/s], add_median [MB/s], and 5 more; the peak of each
+Takes:     at most 10 min for a launch; in the smoke profile: 1 of 1 cases
+
 Not yet run on hardware.
 """
 
@@ -9,10 +18,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.parse import ParseError, babelstream
+from assay.fleet.nodes import median_and_worst, of_all
+from assay.gpu.bases import GpuState
+from assay.opinions.parse import babelstream
+from assay.parse import ParseError
 from assay.run import Peak, StrictCheck
-from assay.run.gpu import GpuState
-from assay.run.nodes import median_and_worst, of_all
 from assay.run.site import hardware_peak
 from assay.run.ucx import text
 
@@ -96,8 +106,7 @@ class BabelStreamGpu(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        rows = parsed.rows
-        rates = {k: [r["bandwidth"] for r in rows if r["kernel"].lower() == k] for k in KERNELS}
+        rates = {k: parsed.cells("bandwidth", kernel=k.capitalize()) for k in KERNELS}
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):

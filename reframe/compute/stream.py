@@ -1,4 +1,14 @@
-"""STREAM and BabelStream: the memory bandwidth of one node, with a thread on each core."""
+"""STREAM and BabelStream: the memory bandwidth of one node, with a thread on each core.
+
+Tests:     Stream, BabelStream
+Runs:      stream_c.exe; omp-stream -s "$elements" -n <repetitions>
+Where:     +intra-node
+Stacks:    +stream, or +babelstream-omp
+Proves:    exit code 0 and a complete output; a pass clears memory
+Judged by: references of copy [MB/s], scale [MB/s], add [MB/s], triad [MB/s], mul [MB/s], and 1
+           more
+Takes:     at most 10 min for a launch; in the smoke profile: 2 of 2 cases
+"""
 
 import re
 from pathlib import Path
@@ -6,7 +16,8 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.parse import babelstream, stream
+from assay.opinions.parse import babelstream
+from assay.parse import stream
 from assay.run import StrictCheck
 from assay.run.ucx import text
 

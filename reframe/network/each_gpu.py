@@ -1,8 +1,18 @@
 """Every GPU of every node: copies with the host, and copies with each other GPU of its node.
 
+Tests:     EachGpu
+Runs:      a shell
+Where:     +intra-node +gpu +cuda, or +inter-node +gpu +cuda
+Stacks:    any
+Proves:    exit code 0 and a complete output; an answer of every node; a pass clears GPU link
+Judged by: references of host_to_device_median [GB/s], host_to_device_worst [GB/s],
+           device_to_host_median [GB/s], device_to_host_worst [GB/s], between_gpus_median [GB/s],
+           and 1 more; the peak of each; the other nodes, of which none may be 20 % better
+Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+
 Not yet run on hardware. A slow GPU, a slow pair of GPUs and a pair without access to each other's
 memory are named with their node, without any reference: the same copy on the other nodes and the
-other copies of the node are the criterion (:mod:`assay.compare.gpu_ways`). Data that arrives wrong
+other copies of the node are the criterion (:mod:`assay.gpu.gpu_ways`). Data that arrives wrong
 is named, too. The driver of NVIDIA makes the copies; nothing of the stack is measured.
 """
 
@@ -12,13 +22,16 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
 from assay.accused import Against, How
-from assay.compare import gpu_ways
-from assay.compare.gpus import GPUS
-from assay.parse.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
-from assay.run.gpu import GpusOfNode
-from assay.run.nodes import SweepCheck, median_and_worst
+from assay.fleet.nodes import SweepCheck, median_and_worst
+from assay.gpu import gpu_ways
+from assay.gpu.bases import SCRIPTS, GpusOfNode
+from assay.gpu.gpus import GPUS
+from assay.gpu.parse.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
 from assay.run.options import COUNT
 from assay.run.site import link_peaks
+
+#: The script that copies.
+SCRIPT = SCRIPTS / "gpus.py"
 
 #: Size of a copy [B], and repeats of each way in a turn.
 SIZE, REPEATS = 64 << 20, 5
@@ -59,7 +72,7 @@ class EachGpu(GpusOfNode, SweepCheck):
             self.declares = {m: u for m, u in self.declares.items() if not m.startswith(pairs)}
 
     def command(self):
-        return self.on_node("gpus.py", self.size, REPEATS)
+        return self.on_node(SCRIPT, self.size, REPEATS)
 
     def table(self):
         rates = {}
@@ -89,8 +102,8 @@ class EachGpu(GpusOfNode, SweepCheck):
 
     def values(self, parsed):
         found = {}
-        for row in parsed.rows:
-            found.setdefault(KINDS[row["copy"]], []).append(row["rate"])
+        for copy, rate in zip(parsed.column("copy"), parsed.cells("rate")):
+            found.setdefault(KINDS[copy], []).append(rate)
         return found
 
     def peaks(self, parsed):

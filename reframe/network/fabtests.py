@@ -1,5 +1,15 @@
 """fi_rma_bw of fabtests: one-sided transfers of libfabric, without MPI, between two processes.
 
+Tests:     FabtestsRma
+Cases:     operation read, write, writedata; provider tcp, shm
+Runs:      fi_rma_bw, or others of its kind
+Where:     +intra-node
+Stacks:    +fabtests
+Proves:    exit code 0 and a complete output
+Judged by: references of bandwidth_4KiB [MB/s], bandwidth_64KiB [MB/s], bandwidth_1MiB [MB/s]; the
+           shape of the curve
+Takes:     at most 5 min for a launch; in the smoke profile: 6 of 6 cases
+
 The two processes share a node. Between nodes nothing starts a server and its client yet.
 """
 
@@ -8,10 +18,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.parse import ParseError, fabtests
-from assay.prove import libfabric
-from assay.run import StrictCheck, pair
-from assay.run.sanity import not_as_requested
+from assay.opinions import libfabric, pair
+from assay.opinions.parse import fabtests
+from assay.parse import ParseError
+from assay.run import StrictCheck
+from assay.run.outputs import not_as_requested
 from assay.run.ucx import text
 
 #: metric -> size [B]

@@ -1,21 +1,34 @@
 """nccl-tests: collectives of GPUs by NCCL, with the path that NCCL's own log shows.
 
+Tests:     Nccl, NcclBetween
+Cases:     collective all_reduce default, all_gather default, reduce_scatter default, alltoall
+           default, broadcast default, sendrecv default, all_reduce no-nvls, all_reduce no-p2p,
+           all_reduce no-shm, all_reduce no-gdr
+Runs:      all_reduce_perf, or others of its kind
+Where:     +gpu +intra-node, or +gpu +inter-node
+Stacks:    +nccl-tests
+Proves:    exit code 0 and a complete output; the health of each GPU; one world of the ranks asked
+           for; a pass clears latency and rate
+Judged by: references of latency_8B [us], bus_bandwidth_1024MiB [GB/s]; the shape of the curve;
+           the peak of each
+Takes:     at most 15 min for a launch; in the smoke profile: 16 of 16 cases
+
 Not yet run on hardware. One process has one GPU. The log of each process is a file, so that it
 cannot tear the table.
 """
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.declared import OF_NETWORK
-from assay.parse import nccl_tests
+from assay.gpu.bases import GpuState
+from assay.gpu.parse import nccl_tests
 from assay.prove.plan import Doubt
-from assay.run.gpu import GpuState
 from assay.run.mpi import MpiCheck
 from assay.run.site import link_peaks
 
@@ -27,27 +40,36 @@ ITERATIONS = 20
 
 BENCHMARKS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv")
 
+
+@dataclass(frozen=True)
+class Way:
+    """The way that data takes between two GPUs.
+
+    :ivar pattern: what NCCL's log calls it.
+    :ivar words: what messages call it.
+    """
+
+    pattern: str
+    words: str
+
+
+P2P = Way(r"P2P/(?!indirect).*", "P2P")
+
 #: Configuration -> variables of NCCL that force it, and the way that GPUs of one node then take.
 CONFIGURATIONS = {
-    "default": ({}, r"P2P/(?!indirect).*"),
-    "no-nvls": ({"NCCL_NVLS_ENABLE": "0"}, r"P2P/(?!indirect).*"),
-    "no-p2p": ({"NCCL_P2P_DISABLE": "1"}, "SHM"),
-    "no-shm": ({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}, "NET/.*"),
+    "default": ({}, P2P),
+    "no-nvls": ({"NCCL_NVLS_ENABLE": "0"}, P2P),
+    "no-p2p": ({"NCCL_P2P_DISABLE": "1"}, Way("SHM", "shared memory")),
+    "no-shm": ({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}, Way("NET/.*", "the network")),
 }
 
 #: The same between nodes, with the way that GPUs of different nodes then take.
 BETWEEN = {
-    "default": ({}, "NET/.*/GDRDMA"),
-    "no-gdr": ({"NCCL_NET_GDR_LEVEL": "LOC"}, "NET/[^/]*"),
-}
-
-#: A way, in words.
-ASKED = {
-    CONFIGURATIONS["default"][1]: "P2P",
-    "SHM": "shared memory",
-    "NET/.*": "the network",
-    "NET/.*/GDRDMA": "RDMA of the GPUs",
-    "NET/[^/]*": "the network, without RDMA of the GPUs",
+    "default": ({}, Way("NET/.*/GDRDMA", "RDMA of the GPUs")),
+    "no-gdr": (
+        {"NCCL_NET_GDR_LEVEL": "LOC"},
+        Way("NET/[^/]*", "the network, without RDMA of the GPUs"),
+    ),
 }
 
 LOGS = "nccl.*.log"
@@ -137,10 +159,10 @@ class NcclBase(GpuState, MpiCheck):
                 seen = True
                 one, other = (f"{end['node']}, GPU {end['gpu']}" for end in ends)
                 problems += [
-                    f"from {one} to {other} the data went by {taken}, {ASKED[way]} was asked for: "
+                    f"from {one} to {other} the data went by {taken}, {way.words} was asked for: "
                     + ("; ".join(path["causes"][:2]) or f"look for a cause in {LOGS}")
                     for taken in ways
-                    if self.promised() and not re.fullmatch(way, taken)
+                    if self.promised() and not re.fullmatch(way.pattern, taken)
                 ]
         for cause in path["causes"]:
             name = cause.partition(": ")[2].partition(" set by environment")[0]

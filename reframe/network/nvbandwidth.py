@@ -1,5 +1,15 @@
 """nvbandwidth of NVIDIA: copies between the host and each GPU of a node, and between its GPUs.
 
+Tests:     Nvbandwidth
+Runs:      nvbandwidth -t ...
+Where:     +gpu +intra-node
+Stacks:    +nvbandwidth
+Proves:    exit code 0 and a complete output; the health of each GPU; a pass clears GPU link
+Judged by: references of host_to_device_median [GB/s], host_to_device_worst [GB/s],
+           device_to_host_median [GB/s], device_to_host_worst [GB/s], between_gpus_median [GB/s],
+           and 1 more; the peak of each
+Takes:     at most 10 min for a launch; in the smoke profile: 1 of 1 cases
+
 Not yet run on hardware. These are the numbers of the tool that NVIDIA's support asks for. `EachGpu`
 compares the same copies over all nodes, and needs no reference.
 """
@@ -9,10 +19,10 @@ from collections import Counter
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.parse import nvbandwidth
+from assay.fleet.nodes import median_and_worst, of_all
+from assay.gpu.bases import GpuState
+from assay.gpu.parse import nvbandwidth
 from assay.run import StrictCheck
-from assay.run.gpu import GpuState
-from assay.run.nodes import median_and_worst, of_all
 from assay.run.site import link_peaks
 
 #: Test of the program -> the beginning of its metrics.
@@ -68,10 +78,7 @@ class Nvbandwidth(GpuState, StrictCheck):
         return problems
 
     def measure(self, parsed):
-        rates = {
-            what: [row["bandwidth"] for row in parsed.rows if row["test"] == name]
-            for name, what in self._tests.items()
-        }
+        rates = {what: parsed.cells("bandwidth", test=name) for name, what in self._tests.items()}
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):

@@ -1,5 +1,16 @@
 """Pairs of nodes in rounds within one job: all of them, and those between two switches.
 
+Tests:     Tournament, Bisection
+Cases:     transport tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5
+Runs:      ucx_perftest
+Where:     +inter-node -across +<transport>
+Stacks:    +ucx-perftest +ucx
+Proves:    exit code 0 and a complete output; an answer of every node; a pass clears latency and
+           rate
+Judged by: references of latency_median [us], bandwidth_median [MB/s], bandwidth_bisection [MB/s],
+           congestion_factor [1]
+Takes:     as long as its size needs; in the smoke profile: 5 of 10 cases
+
 `Tournament`: every node meets every other. It names the node that is slow.
 A benchmark on two nodes shows only that something between them is slow. A benchmark on all nodes
 shows only that something among them is slow. The tournament measures all pairs, in rounds within
@@ -18,16 +29,16 @@ from reframe.core.exceptions import PerformanceError
 
 from assay import files
 from assay.accused import Against, How
-from assay.compare import advise, bisection
-from assay.compare.tournament import measured, schedule
-from assay.compare.tournament.diagnosis import conclude, diagnose
-from assay.compare.tournament.model import Fault
 from assay.declared import OF_NETWORK
+from assay.fleet import advise, bisection
+from assay.fleet.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
+from assay.fleet.tournament import measured, schedule
+from assay.fleet.tournament.diagnosis import conclude, diagnose
+from assay.fleet.tournament.model import Fault
 from assay.judge import Verdict
 from assay.parse import ParseError
 from assay.prove.launch import short_name
 from assay.run.options import NONE, POSITIVE
-from assay.run.pairs_of_nodes import PairsOfNodes, SimultaneousPairs
 from assay.run.site import hardware_peak
 
 #: Faults of speed.
@@ -135,11 +146,11 @@ class Tournament(PairsOfNodes):
 
     def measure(self, parsed):
         values = {}
-        first = [row for row in parsed.rows if row["pass"] == 1]
+        pairs = [(row["a"], row["b"]) for row in parsed.rows if row["pass"] == 1]
         for test in measured.TESTS.values():
             runs = {}
-            for row in first:
-                runs.setdefault((row["a"], row["b"]), []).append(row[test.metric])
+            for pair, value in zip(pairs, parsed.cells(test.metric, **{"pass": 1})):
+                runs.setdefault(pair, []).append(value)
             found = [statistics.median(of_pair) for of_pair in runs.values()]
             values[f"{test.metric}_median"] = statistics.median(found)
         return values
@@ -149,7 +160,8 @@ class Tournament(PairsOfNodes):
         """INCONCLUSIVE if noise could hide a fault. The test is repeated, within the budget."""
         doubts = getattr(self, "_doubts", [])
         if doubts and not self.is_dry_run():
-            self._close_record(Verdict.INCONCLUSIVE, doubts)
+            self._conclude(Verdict.INCONCLUSIVE, doubts)
+            self._write_record()
             raise PerformanceError(files.clean(f"INCONCLUSIVE: {'; '.join(doubts)}"))
 
 
@@ -160,7 +172,7 @@ class Bisection(SimultaneousPairs):
     #: What all paths between two switches carry in one direction [MB/s]; not known if None.
     trunk = variable(POSITIVE, NONE, value=None)
 
-    drawn_by = ("-m", advise.__name__, "bisection")
+    drawn_by = tuple(advise.command(bisection.advice)[1:])
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())
@@ -249,6 +261,6 @@ class Bisection(SimultaneousPairs):
 
     def measure(self, parsed):
         return {
-            "bandwidth_bisection": min(row["together"] for row in parsed.rows),
+            "bandwidth_bisection": min(parsed.cells("together")),
             "congestion_factor": max(one.congestion for one in self._found),
         }

@@ -1,4 +1,13 @@
-"""The census: it asks every node of a partition what it is, and names those that differ."""
+"""The census: it asks every node of a partition what it is, and names those that differ.
+
+Tests:     Census
+Runs:      provenance.py of src/assay/node
+Where:     +inter-node, or +storage
+Stacks:    any
+Proves:    exit code 0 and a complete output; an answer of every node
+Judged by: references of nodes [1]
+Takes:     at most 5 min for a launch; in the smoke profile: 1 of 1 cases
+"""
 
 import json
 import sys
@@ -8,11 +17,12 @@ from reframe.core.builtins import run_after
 
 import assay.node.provenance
 from assay.accused import Against, How
-from assay.compare import census
+from assay.fleet import census
+from assay.fleet.nodes import AllNodesCheck
+from assay.gpu import gpu_health
+from assay.gpu.bases import GpusOfNode
 from assay.parse import Parsed, ParseError
-from assay.prove import gpu_health, node_limits
-from assay.run.gpu import GpusOfNode
-from assay.run.nodes import AllNodesCheck
+from assay.prove import node_limits
 
 
 @rfm.simple_test

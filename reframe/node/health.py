@@ -1,5 +1,13 @@
 """The pre-check of a node, and the provenance of everything measured on it.
 
+Tests:     NodeHealth
+Runs:      provenance.py of src/assay/node
+Where:     +intra-node, or +inter-node, or +storage
+Stacks:    any
+Proves:    exit code 0 and a complete output
+Judged by: references of load_per_cpu [1], memory_available [1]
+Takes:     at most 2 min for a launch; in the smoke profile: 1 of 1 cases
+
 A benchmark on a node that is busy, swaps, is clocked down or has a full disk is not a measurement.
 The site sets the limits (`health` in the partition's extras). The record keeps all findings.
 """
@@ -19,10 +27,11 @@ from reframe.core.builtins import run_after, run_before
 
 import assay.node.provenance
 from assay.accused import Against, How
+from assay.gpu import accelerator, gpu_health
+from assay.gpu.bases import GpusOfNode
 from assay.parse import Parsed, ParseError
-from assay.prove import accelerator, gpu_health, node_limits
+from assay.prove import node_limits
 from assay.run import StrictCheck
-from assay.run.gpu import GpusOfNode
 
 SUITE = Path(__file__).resolve().parents[2]
 
@@ -156,4 +165,4 @@ class NodeHealth(GpusOfNode, StrictCheck):
         return node_limits.problems(found, extras.get("health", {}), *link)
 
     def measure(self, parsed):
-        return parsed.rows[0]
+        return {name: parsed.quantity(name) for name in parsed.rows[0]}

@@ -1,5 +1,14 @@
 """The servers of a parallel file system: files on each of them, written and read by every node.
 
+Tests:     EachServer
+Runs:      a shell
+Where:     +storage +shared
+Stacks:    any
+Proves:    exit code 0 and a complete output; an answer of every node
+Judged by: references of write_median [KiB/s], write_worst [KiB/s], read_median [KiB/s],
+           read_worst [KiB/s]; the other nodes, of which none may be 30 % better
+Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+
 The test names a server whose files are slow, and says whether its network is the reason.
 """
 
@@ -9,8 +18,8 @@ import statistics
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from assay.compare.storage import MEASURED, SERVERS
-from assay.run.nodes import SweepCheck, median_and_worst
+from assay.fleet.nodes import SweepCheck, median_and_worst
+from assay.fleet.storage import MEASURED, SERVERS
 
 #: File systems that name the server of a file to an ordinary user.
 KNOWN = ("fuse.glusterfs",)
@@ -59,11 +68,11 @@ class EachServer(SweepCheck):
         return ["files are on fewer than 3 servers: nothing can be compared"] if alone else []
 
     def values(self, parsed):
-        of_server = {}
-        for row in parsed.rows:
-            if row["node"] != row["server"]:
-                of_server.setdefault(row["server"], []).append(row)
-        return {
-            what: [statistics.median(row[what] for row in rows) for rows in of_server.values()]
-            for what in MEASURED
-        }
+        found = {}
+        for what in MEASURED:
+            of_server = {}
+            for row, value in zip(parsed.rows, parsed.cells(what)):
+                if row["node"] != row["server"]:
+                    of_server.setdefault(row["server"], []).append(value)
+            found[what] = [statistics.median(its) for its in of_server.values()]
+        return found

@@ -1,5 +1,14 @@
 """mdtest by the rules of IO500: all ranks create files for a time, then stat, read, remove them.
 
+Tests:     MdtestEasy, MdtestHard
+Runs:      mdtest ...
+Where:     +storage
+Stacks:    +ior
+Proves:    exit code 0 and a complete output; the file system, and how the file was open; one
+           world of the ranks asked for
+Judged by: references of create [op/s], stat [op/s], remove [op/s], read [op/s]
+Takes:     at most 120 min for a launch; in the smoke profile: 2 of 2 cases
+
 `easy` has a directory for each rank and empty files, `hard` one directory for all and files of
 3901 bytes. A rank works on files that other ranks created: those of the next node where it asks for
 their status, of the second next where it reads, of the third next where it removes.
@@ -8,10 +17,10 @@ their status, of the second next where it reads, of the third next where it remo
 import reframe as rfm
 from reframe.core.builtins import run_before, variable
 
-from assay.parse import mdtest
-from assay.run.io500 import Io500Check
+from assay.opinions import io500
+from assay.opinions.io500_check import Io500Check
+from assay.opinions.parse import mdtest
 from assay.run.options import COUNT
-from assay.workloads import io500
 
 #: A file that is smaller than a block of a file system still takes one [B].
 BLOCK = 4096

@@ -16,9 +16,18 @@ KINDS = ("curve", "collective", "heat map", "scaling", "runs", "partitions", "li
 #: What the report replaces in `at`: ``in a node`` or ``between nodes``, and the partition.
 PLACE, PARTITION = "{place}", "{partition}"
 
-#: Where messages between buffers in host memory, and between buffers in GPU memory, belong.
-HOSTS, GPUS = "between hosts", f"between GPUs {PLACE}"
+INTRA, INTER = "intra-node", "inter-node"
 
+#: The configurations of GPU memory, named by what is off (:mod:`assay.gpu.gpu_paths`) -> where each
+#: differs from the others. "all" is what a user gets.
+CONFIGURATIONS: Mapping[str, tuple[str, ...]] = {
+    "all": (INTRA, INTER),
+    "no-gdrcopy": (INTRA, INTER),
+    "no-ipc": (INTRA,),
+    "no-ipc-no-gdrcopy": (INTRA,),
+    "no-rdma": (INTER,),
+    "no-rdma-no-gdrcopy": (INTER,),
+}
 
 #: What tests of messages between nodes prove, each by its metrics: a slow link may have the time of
 #: small messages of a good one.

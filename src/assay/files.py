@@ -330,16 +330,17 @@ def layered(site: Path, name: str, kind: type[T], refusal: type[Exception]) -> T
     content: Any = None
     for path in (of_all_sites(site, name), site / name):
         if content is None or path.exists():
-            content = _changed(content, read_yaml(path, refusal))
+            content = changed(content, read_yaml(path, refusal))
             if fault := misshapen(content, kind):
                 raise refusal(f"{path}: {fault}")
     return msgspec.convert(content, kind)
 
 
-def _changed(old: Any, new: Any) -> Any:
+def changed(old: Any, new: Any) -> Any:
+    """A mapping with the keys of another one added, at any depth; another content is replaced."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
-    return {**old, **{key: _changed(old.get(key), value) for key, value in new.items()}}
+    return {**old, **{key: changed(old.get(key), value) for key, value in new.items()}}
 
 
 def write(

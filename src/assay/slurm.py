@@ -25,6 +25,9 @@ OUT = {
     *("NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"),
 }
 
+#: Below this, the memory that Slurm states is no size of a node [B]: its default is 1 MiB.
+CONFIGURED = 64 << 20
+
 #: ReFrame's names of schedulers that are Slurm.
 SCHEDULERS = ("slurm", "squeue")
 

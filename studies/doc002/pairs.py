@@ -7,15 +7,16 @@ compare the numbers of pairs.
 from functools import partial
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.runtime import runtime
 
 from assay.parse import Parsed
 from assay.prove import transports
 from assay.reframe_compat import testcase
 from assay.run import Figure, StrictCheck
-from assay.run.osu import OsuC, OsuPort
+from assay.run.osu import OsuBase, OsuPort
 from assay.run.site import hardware_peak
+from assay.workloads.osu import metrics
 
 from .. import growth
 from . import counts
@@ -38,7 +39,7 @@ class PairsMixin(rfm.RegressionTestPlugin):
 
     @run_after("init")
     def number_of_pairs(self):
-        self.nodes_taken = 2
+        self.declares = metrics(self.benchmark)
         said = "all cores" if self.pairs == counts.ALL else f"{self.pairs} pairs"
         self.descr = f"OSU {self.benchmark} with {said} over {self.transport}"
 
@@ -56,13 +57,19 @@ class PairsMixin(rfm.RegressionTestPlugin):
 
 
 @rfm.simple_test
-class OsuPairs(PairsMixin, OsuC):
+class OsuPairs(PairsMixin, OsuBase):
     """Latency, and message rate, of pairs of ranks that send at the same time."""
 
     benchmark = parameter(list(PAIR_FIGURES))
     pairs = parameter(counts.PAIRS)
     transport = parameter(MANY)
-    tags = {"network", "doc-002"}
+    valid_prog_environs = ["+osu"]
+    tags = {"network"}
+
+    @run_before("run")
+    def command(self):
+        self.executable = f"osu_{self.benchmark}"
+        self.executable_opts = self.options()
 
 
 @rfm.simple_test
@@ -72,7 +79,11 @@ class OsuPyPairs(PairsMixin, OsuPort):
     benchmark = parameter(["multi_lat"])
     pairs = parameter(counts.PAIRS)
     transport = parameter(MANY)
-    tags = {"network", "doc-002"}
+    tags = {"network"}
+
+    @run_before("run")
+    def command(self):
+        self.executable, *self.executable_opts = self.port_command()
 
 
 def measured_here(pairs, case, other):
@@ -86,7 +97,7 @@ class MorePairsBase(StrictCheck):
 
     transport = parameter(MANY)
     kind = "network"
-    tags = {"network", "doc-002"}
+    tags = {"network"}
     executable = "true"
 
     @run_after("init")

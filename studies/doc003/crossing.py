@@ -16,8 +16,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from assay.compare.bisection import ABOVE, Measured, Round
-from assay.parse import coordinator_log
+from assay.fleet import coordinator_log
+from assay.fleet.bisection import ABOVE, Measured, Round
 from assay.prove import groups
 from assay.prove.groups import Between
 from assay.quantities import number
@@ -125,7 +125,7 @@ def _latencies_across(found: Sequence[Measured]) -> list[float]:
 
 
 def advice(plan_file: str, log_file: str) -> dict[str, object]:
-    """The rounds as pairs of ranks, for :mod:`assay.node.pairs`."""
+    """The rounds as pairs of ranks, for :mod:`assay.fleet.node.pairs`."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     nodes = coordinator_log.parse(Path(log_file).read_text(encoding="utf-8")).nodes
     number = {name: rank for rank, name in enumerate(nodes)}

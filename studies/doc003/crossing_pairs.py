@@ -6,11 +6,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-from assay.compare import bisection
-from assay.compare.tournament import measured
+from assay.fleet import bisection
+from assay.fleet.pairs_of_nodes import SimultaneousPairs
+from assay.fleet.tournament import measured
 from assay.parse import ParseError
 from assay.run import Figure, Peak
-from assay.run.pairs_of_nodes import SimultaneousPairs
 
 from . import crossing
 
@@ -20,7 +20,7 @@ class CrossingPairs(SimultaneousPairs):
     """Latency, and the rates of 1, 2, 4, ... pairs at once, within two groups and across a link."""
 
     drawn_by = (str(Path(crossing.__file__).resolve()),)
-    tags = {"smoke", "network", "doc-003"}
+    tags = {"smoke", "network"}
     figures = [
         Figure("lines", "rates of simultaneous pairs", "two clusters", "together", over="pairs")
     ]

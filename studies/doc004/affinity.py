@@ -19,9 +19,10 @@ from assay.prove import links, steering, transports
 from assay.prove.launch import SKIPPED_FILE
 from assay.reframe_compat import testcase
 from assay.run import Figure, StrictCheck
-from assay.run.osu import OsuC
+from assay.run.osu import OsuBase
+from assay.run.site import link_peaks
 from assay.run.ucx import said, text
-from assay.workloads.osu import BENCHMARKS
+from assay.workloads.osu import BENCHMARKS, metrics
 
 from .. import growth, suite
 from . import nearness
@@ -54,7 +55,7 @@ class MoreRails(StrictCheck):
 
     transport = parameter([n for n in transports.TESTED if transports.TRANSPORTS[n].network])
     kind = "network"
-    tags = {"network", "doc-004"}
+    tags = {"network"}
     executable = "true"
     valid_prog_environs = ["+osu"]
     declares = {"bandwidth_1MiB_most_rails": "MB/s"}
@@ -63,7 +64,6 @@ class MoreRails(StrictCheck):
     @run_after("init")
     def operands(self):
         self.descr = f"bandwidth over the number of rails over {self.transport}"
-        self.valid_systems = [f"+inter-node +rails +{self.transport}"]
         measured = suite_rails.OsuRails
         for rails in suite_rails.RAILS:
             (variant,) = measured.get_variant_nums(rails=rails, transport=self.transport)
@@ -99,16 +99,22 @@ class MoreRails(StrictCheck):
 # --- near and far ---------------------------------------------------------------------------------
 
 
-class BoundBase(OsuC):
+class BoundBase(OsuBase):
     """Between two nodes. Needs ``side``: where each rank runs, near, far, or free as launched."""
 
     transport = parameter(VERBS)
-    tags = {"network", "doc-004"}
+    partitions = ("+inter-node",)
+    valid_prog_environs = ["+osu"]
+    tags = {"network"}
 
     @run_after("init")
-    def two_nodes(self):
-        self.nodes_taken = 2
-        self.valid_systems = [f"+inter-node +{self.transport}"]
+    def declare(self):
+        self.declares = metrics(self.benchmark)
+
+    @run_before("run")
+    def command(self):
+        self.executable = f"osu_{self.benchmark}"
+        self.executable_opts = self.options()
 
     @run_before("run")
     def place_the_ranks(self):
@@ -177,6 +183,10 @@ class OsuNear(BoundBase):
     def path_variables(self):
         return super().path_variables(self.devices()[0])
 
+    def peaks(self, parsed):
+        ways = {"bw": 1, "bibw": 2}.get(self.benchmark)
+        return link_peaks(self, self.declares, ways) if ways else {}
+
     def examine(self, parsed):
         problems = super().examine(parsed)
         wrong, ranks, found = self.near_problems()
@@ -195,7 +205,7 @@ class AffinityCost(StrictCheck):
 
     transport = parameter(VERBS)
     kind = "network"
-    tags = {"network", "doc-004"}
+    tags = {"network"}
     executable = "true"
     valid_prog_environs = ["+osu"]
     declares = {f"{benchmark}_gain": "%" for benchmark in COMPARED}
@@ -237,8 +247,8 @@ class AffinityCost(StrictCheck):
     def gains(self, parsed):
         return {
             benchmark: nearness.gain(
-                parsed.at("near_value", line=benchmark, message_size=size),
-                parsed.at("far_value", line=benchmark, message_size=size),
+                parsed.quantity("near_value", line=benchmark, message_size=size).value,
+                parsed.quantity("far_value", line=benchmark, message_size=size).value,
                 BENCHMARKS[benchmark].unit,
             )
             for benchmark, size in COMPARED.items()
@@ -256,6 +266,7 @@ class NearestDevice(BoundBase):
     """All cores of two nodes, bound as the launcher does: each rank must use a device near it."""
 
     benchmark = "mbw_mr"
+    partitions = ("+inter-node +rails",)
     side = nearness.FREE
 
     @run_after("init")

@@ -6,8 +6,9 @@ from dataclasses import replace
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.prove import gpu_health, gpu_paths, steering
-from assay.run.gpu import GpuMixin
+from assay.gpu import gpu_health, gpu_paths
+from assay.gpu.bases import GpuMixin
+from assay.prove import steering
 from assay.run.ucx import LOG_FILES, said, text
 
 from .. import paired

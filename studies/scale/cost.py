@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from assay.compare.tournament import schedule
+from assay.fleet.tournament import schedule
 
 PARAMETERS = Path(__file__).with_name("parameters.yaml")
 

@@ -18,9 +18,9 @@ import switches
 from power import Outcome, share
 from switches import Cell
 
-from assay.compare import gpus
-from assay.compare.gpu_ways import Copy, Turn
-from assay.parse.each_gpu import HOST
+from assay.gpu import gpus
+from assay.gpu.gpu_ways import Copy, Turn
+from assay.gpu.parse.each_gpu import HOST
 
 #: The GPUs of a node: address on the PCI bus -> name in a message.
 GPUS = {f"0000:{number + 1:02x}:00.0": f"GPU {number}" for number in range(4)}

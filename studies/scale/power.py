@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from assay.compare.tournament import schedule
-from assay.compare.tournament.again import second_pass
-from assay.compare.tournament.diagnosis import conclude
-from assay.compare.tournament.localise import Floats, Ints, Pairs, localise
-from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Measurement, Metric
+from assay.fleet.tournament import schedule
+from assay.fleet.tournament.again import second_pass
+from assay.fleet.tournament.diagnosis import conclude
+from assay.fleet.tournament.localise import Floats, Ints, Pairs, localise
+from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Measurement, Metric
 
 Names = tuple[str, ...]
 
@@ -148,7 +148,7 @@ def _trial(cell: Cell, random: np.random.RandomState) -> tuple[set[Names], set[N
 
 
 def _first_pass(nodes: Names, first: Ints, second: Ints, values: Floats) -> Diagnosis:
-    """What :func:`assay.compare.tournament.diagnosis.diagnose` finds, without its slow wording."""
+    """What :func:`assay.fleet.tournament.diagnosis.diagnose` finds, without its slow wording."""
     fit = localise(Pairs(len(nodes), first, second, values), METRIC.threshold)
     named = [(Fault.SLOW_NODE, (nodes[i],)) for i in fit.slow_nodes]
     named += [(Fault.SLOW_PAIR, (nodes[first[p]], nodes[second[p]])) for p in fit.slow_pairs]

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from power import METRIC, Outcome, share
 
-from assay.compare.topology.fabric import Fabric, Kind, Part
-from assay.compare.tournament import schedule
-from assay.compare.tournament.again import second_pass
-from assay.compare.tournament.diagnosis import conclude
-from assay.compare.tournament.localise import Crossings, Floats, Ints, Pairs, Search, localise
-from assay.compare.tournament.model import Diagnosis, Fault, Finding, Level, Measurement
+from assay.fleet.topology.fabric import Fabric, Kind, Part
+from assay.fleet.tournament import schedule
+from assay.fleet.tournament.again import second_pass
+from assay.fleet.tournament.diagnosis import conclude
+from assay.fleet.tournament.localise import Crossings, Floats, Ints, Pairs, Search, localise
+from assay.fleet.tournament.model import Diagnosis, Fault, Finding, Level, Measurement
 
 #: Nodes of one leaf switch.
 ON_A_LEAF = 32
@@ -147,7 +147,7 @@ def _trial(made: Machine, cell: Cell, random: np.random.RandomState) -> tuple[se
 
 
 def _first_pass(made: Machine, values: Floats) -> Diagnosis:
-    """What :func:`assay.compare.tournament.diagnosis.diagnose` finds, without its slow wording."""
+    """What :func:`assay.fleet.tournament.diagnosis.diagnose` finds, without its slow wording."""
     pairs = Pairs(len(made.nodes), made.first, made.second, values)
     found = Search(pairs, made.crossings, made.leaf, METRIC.threshold, METRIC.distance)
     fit = localise(pairs.without(found.cost), METRIC.threshold)

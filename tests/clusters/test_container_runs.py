@@ -13,8 +13,8 @@ import pytest
 from bench import DATA, ROOT, live_ucx
 from reframe.core.exceptions import ConfigError
 
+from assay.describe import container, machine
 from assay.run.mpi import CMA_IS_OFF
-from assay.sites import container, machine
 
 #: Records every rate. Evidence is demanded all the same: a busy machine has no plausible curves.
 UNJUDGED = ("-S", "purpose=calibration")

@@ -17,7 +17,7 @@ import pytest
 from images import ROOT, run
 from reframe.core.exceptions import ConfigError
 
-from assay.sites import container
+from assay.describe import container
 
 pytestmark = [pytest.mark.slow, pytest.mark.image]
 

@@ -25,9 +25,9 @@ import shell
 import yaml
 from shell import ROOT
 
+from assay.describe import detect
 from assay.judge import Verdict
 from assay.show import nodes
-from assay.sites import detect
 from assay.store import session
 
 DATA = ROOT / "tests" / "data"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assay.bundle import contents
-from assay.bundle.contents import STATEMENT
+from assay.archive import bundle
+from assay.archive.certificate import contents
+from assay.archive.certificate.contents import STATEMENT
 from assay.cli import main
-from assay.store import bundle
 
 DATA = Path(__file__).parents[1] / "data" / "certificate"
 REPORT = DATA / "results" / "reports" / "run-report-0.json"

@@ -229,7 +229,7 @@ def measure(folder: Path) -> tuple[list[Row], list[Row]]:
 
 
 def metric(value: float, unit: str) -> dict[str, object]:
-    return {"value": value, "unit": unit, "lower": -TOLERANCE, "upper": TOLERANCE}
+    return {"value": float(value), "unit": unit, "lower": -TOLERANCE, "upper": TOLERANCE}
 
 
 def _osu(bench: Bench) -> list[Row]:

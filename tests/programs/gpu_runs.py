@@ -18,11 +18,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from assay.gpu import gpu_paths
+from assay.gpu.accelerator import CUDA
+from assay.gpu.gpu_paths import INTRA, Sent, Way
 from assay.parse import ucx_log
 from assay.parse.ucx_log import UcxLog
-from assay.prove import gpu_paths, mpi
-from assay.prove.accelerator import CUDA
-from assay.prove.gpu_paths import INTRA, Sent, Way
+from assay.prove import mpi
 from assay.prove.transports import Proof
 from assay.workloads import osu
 

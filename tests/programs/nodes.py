@@ -17,7 +17,7 @@ import shell
 from bench import Bench, live_program, live_ucx
 from shell import ROOT
 
-from assay.parse import coordinator_log
+from assay.fleet import coordinator_log
 
 SCRIPTS = ROOT / "src" / "assay" / "node"
 

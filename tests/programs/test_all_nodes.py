@@ -11,7 +11,7 @@ import pytest
 from bench import ROOT, live_program, live_ucx
 from nodes import LAUNCHER, ONCE, Nodes, machine, need_namespaces
 
-from assay.compare.tournament import measured, schedule
+from assay.fleet.tournament import measured, schedule
 from assay.prove import transports
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,11 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay.node import provenance
-from assay.prove.accelerator import CUDA
-from assay.sites import auto, describe, detect, machine
+from assay.describe import auto, described, detect, machine
+from assay.gpu.accelerator import CUDA
+from assay.node import answers, provenance
+from assay.sites import ask
+from assay.sites.site_yaml import SiteFile
 from assay.slurm import Answers
 from assay.store import promise
 
@@ -99,9 +101,9 @@ def test_the_fastest_active_port():
         "mlx5_2:1": {**UP, "rate": "400 Gb/sec (4X NDR)", "state": "1: DOWN"},
         "mlx5_3:1": {**UP, "rate": "200 Gb/sec (4X HDR)", "link_layer": "Ethernet"},
     }
-    assert describe.fastest(ports) == "mlx5_1:2"
-    assert describe.fastest({"mlx5_0:1": {**UP, "rate": None}}) is None
-    assert describe.fastest({}) is None
+    assert described.fastest(ports) == "mlx5_1:2"
+    assert described.fastest({"mlx5_0:1": {**UP, "rate": None}}) is None
+    assert described.fastest({}) is None
 
 
 ROUTES = textwrap.dedent("""\
@@ -112,8 +114,8 @@ ROUTES = textwrap.dedent("""\
 
 
 def test_the_device_of_the_default_route():
-    assert describe.default_route(ROUTES) == "eno1"
-    assert describe.default_route("Iface\tDestination\n") is None
+    assert described.default_route(ROUTES) == "eno1"
+    assert described.default_route("Iface\tDestination\n") is None
 
 
 def test_gpus_by_the_names_of_the_hardware_file():
@@ -161,13 +163,13 @@ def found(monkeypatch, tmp_path):
         answer = lambda *words: said.get(" ".join(words[:2]), "")  # noqa: E731
         network = {"infiniband": ports or {}, "interfaces": {}}
         node = {**real_node, "network": network, "gpus": gpus, "routes": ROUTES}
-        monkeypatch.setattr(detect, "slurm", lambda: slurm or Answers())
+        monkeypatch.setattr(ask, "slurm", lambda: slurm or Answers())
         monkeypatch.setattr(provenance, "node", lambda: node)
-        monkeypatch.setattr(detect, "output", answer)
+        monkeypatch.setattr(ask, "output", answer)
         monkeypatch.setattr(
             detect, "version", lambda extra, _=answer: detect_version(extra, answer)
         )
-        system = auto.configuration(site / "reframe.py")["systems"][0]
+        system = auto.configuration(site / "reframe.py", SiteFile(machine="detect"))["systems"][0]
         return {partition["name"]: partition for partition in system["partitions"]}
 
     detect_version = detect.version
@@ -342,6 +344,6 @@ def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
 def test_a_slurm_that_hangs_is_not_taken_for_no_slurm(found, monkeypatch):
     """Otherwise, the suite would measure the login node."""
     said = "scontrol show partition did not end within 30 s"
-    monkeypatch.setattr(provenance, "hung", {"scontrol": said})
+    monkeypatch.setattr(answers, "hung", {"scontrol": said})
     with pytest.raises(ConfigError, match=said):
         found()

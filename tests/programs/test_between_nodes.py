@@ -162,3 +162,26 @@ def test_netpipe_repeats_less_on_a_slow_link(bench, link, mode, repeats):
     run = run_reframe(bench.write(), bench.results, *arguments)
     (script,) = bench.results.glob("stage/**/rfm_job.sh")
     assert f" -n {repeats}\n" in script.read_text(), run.output
+
+
+@pytest.mark.parametrize(
+    ("features", "stated", "asked"),
+    [
+        (["osu"], {"osu_version": "7.4"}, "osu_bw -c -m 8:1048576 -i 30 -x 2 -W 4\n"),
+        (
+            ["osu-py"],
+            {"osu_py_command": "python3 osu_{benchmark}.py"},
+            "osu_port.py osu_bw.py loop=30 skip=2 loop_large=3 skip_large=2 MAX_MSG_SIZE=1048576 "
+            "window_size=4 window_size_large=4\n",
+        ),
+    ],
+)
+def test_the_two_numbers_of_a_site_are_those_of_the_smoke_profile(bench, features, stated, asked):
+    options = {"OsuBase.smoke_iterations": 30, "OsuBase.smoke_window": 4}
+    between_nodes(bench, extras={"nodes": 2, "options": options})
+    bench.stack("any", features, ucx_version="1.18.1", **stated)
+    arguments = ("-c", "reframe/network/osu.py", "--dry-run", "-n", "^Osu(Py)?%.*=bw$")
+    for mode, there in (("smoke", True), ("full", False)):
+        run = run_reframe(bench.write(), bench.results / mode, *arguments, "--mode", mode)
+        (script,) = (bench.results / mode).glob("stage/**/rfm_job.sh")
+        assert (asked in script.read_text()) is there, run.output

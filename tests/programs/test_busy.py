@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import types
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from assay.judge.plausible import Ratio
 from assay.metrics import TOLERANCES
 from assay.prove import busy, launch
 from assay.prove.busy import Others, Reading
-from assay.run.verdict import Judged
+from assay.run import outputs
 
 #: A program that uses half a second of processor time, however long it has to wait for it.
 WORK = f"""\
@@ -246,15 +245,13 @@ def test_a_launch_file_with_the_share_of_others():
     ids=["slow", "rate above its bound", "faster than memory", "faster than the link"],
 )
 def test_other_work_excuses_no_number_that_is_too_good(metric, key, excused):
-    test = types.SimpleNamespace(declares={"bandwidth": "MB/s"})
     ratios = {key: Ratio(7.0, 1.0, "it was 7", "at most 1 is plausible")}
-    assert Judged._too_good(test, {"bandwidth": metric}, ratios) is not excused
+    assert outputs.too_good({"bandwidth": metric}, {"bandwidth": "MB/s"}, ratios) is not excused
 
 
 def test_a_latency_below_its_bound_is_too_good():
-    test = types.SimpleNamespace(declares={"latency": "us"})
-    said = {value: Judged._too_good(test, {"latency": {"value": value, "lower": 1.0}}, {})
-            for value in (0.5, 9.0)}  # fmt: skip
+    judged = {value: {"latency": {"value": value, "lower": 1.0}} for value in (0.5, 9.0)}
+    said = {value: outputs.too_good(its, {"latency": "us"}, {}) for value, its in judged.items()}
     assert said == {0.5: True, 9.0: False}
 
 

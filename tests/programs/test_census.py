@@ -2,7 +2,7 @@ import copy
 
 import pytest
 
-from assay.compare import census
+from assay.fleet import census
 from assay.node import provenance
 
 NAMES = ["node01", "node02", "node03", "node04"]

@@ -16,9 +16,9 @@ import reframe.utility  # noqa: F401 - it sets a variable when it is first impor
 from certificates import DATA, OUTPUT, Open, certify, verify
 
 import assay
-from assay.bundle import signature
+from assay.archive import bundle
+from assay.archive.certificate import signature
 from assay.exits import Exit
-from assay.store import bundle
 
 KEYGEN = shutil.which("ssh-keygen") or ""
 

@@ -10,8 +10,8 @@ pytest.importorskip("reframe")
 import shell
 from reframe.core.exceptions import ConfigError
 
-from assay.prove.accelerator import ACCELERATORS
-from assay.sites import container, detect
+from assay.describe import container, detect
+from assay.gpu.accelerator import ACCELERATORS
 
 #: Prints how it was started, in place of `apptainer`.
 ECHO = """

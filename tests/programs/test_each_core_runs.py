@@ -9,10 +9,10 @@ import pytest
 from bench import ROOT
 from nodes import LAUNCHER, Nodes, need_namespaces
 
-from assay.compare import advise
-from assay.compare.cores import CORES, UNITS
+from assay.fleet import advise
+from assay.fleet.cores import CORES, UNITS
 
-SCRIPT = ROOT / "src/assay/node/cores.py"
+SCRIPT = ROOT / "src/assay/fleet/node/cores.py"
 
 #: Stands for sh: nodes of two cores with made values; those of one node are set by `values`.
 SWAYED = """#!/bin/sh
@@ -53,7 +53,7 @@ def test_the_second_look_is_for_the_slow_node_and_others(tmp_path):
     (tmp_path / "sh").write_text(SWAYED.format(values="b=20"))
     (tmp_path / "sh").chmod(0o755)
     command = [str(tmp_path / "sh"), "-c", "cores.py"]
-    advice = advise.command(CORES.advice, "coordinator_log.jsonl", "0.2")
+    advice = advise.command(CORES, "coordinator_log.jsonl", "0.2")
     job = Nodes(
         tmp_path, "each.py", 3, command=command, limit=20, width=None, turns=2, advice=advice
     )

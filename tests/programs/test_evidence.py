@@ -3,7 +3,7 @@
 import pytest
 from few_messages import perftest
 
-from assay.declared import HOSTS, Figure
+from assay.declared import Figure
 from assay.store import session
 
 pytestmark = pytest.mark.slow
@@ -115,13 +115,12 @@ def test_a_metric_in_a_unit_that_nobody_knows(bench):
 
 DRAWN = """\
 from assay.run import Figure
-from assay.declared import HOSTS
 
 
 @rfm.simple_test
 class Drawn(Own):
     number = parameter([1, 2])
-    figures = [Figure("curve", "point to point: latency", at=HOSTS)]
+    figures = [Figure("curve", "point to point: latency", at="between hosts")]
 
     @run_after("setup")
     def only_one(self):
@@ -133,12 +132,18 @@ def test_the_report_knows_the_figures_of_cases_that_ran_and_of_others(bench):
     bench.ready()
     run = bench.own(DRAWN)
     assert run.case("Drawn %number=1").record["figures"] == [
-        {"kind": "curve", "name": "point to point: latency", "at": HOSTS, "column": "", "over": ""}
+        {
+            "kind": "curve",
+            "name": "point to point: latency",
+            "at": "between hosts",
+            "column": "",
+            "over": "",
+        }
     ]
     cases = session.load(session.newest(bench.results)).cases
     assert [case.verdict is None for case in cases] == [False, True]
     assert {case.figures for case in cases} == {
-        (Figure("curve", "point to point: latency", HOSTS),)
+        (Figure("curve", "point to point: latency", "between hosts"),)
     }
 
 
@@ -200,9 +205,9 @@ def test_cases_of_all_partitions_of_one_machine_run_one_after_the_other(bench):
 #: A test whose launch failed, and whose numbers also show a slow node; other work takes `busy`.
 ACCUSES = """
 from assay.accused import Against, How
-from assay.run.case import CaseBase
+from assay.run import StrictCheck
 
-CaseBase._disturbance = lambda test: {busy!r}
+StrictCheck._disturbance = lambda test: {busy!r}
 
 
 @rfm.simple_test
@@ -232,9 +237,9 @@ def test_evidence_that_other_work_hid_is_no_fault_on_the_machine_of_a_person(
     bench, others, verdict
 ):
     source = """
-from assay.run.case import CaseBase
+from assay.run import StrictCheck
 
-CaseBase._disturbance = lambda test: "other work took 1.9 of 2 cores"
+StrictCheck._disturbance = lambda test: "other work took 1.9 of 2 cores"
 
 
 @rfm.simple_test

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from bench import HPL, Bench
 
+from assay.archive.history import page, store
 from assay.cli import main
-from assay.history import page, store
 from assay.store import run_folder, session
 
 pytestmark = pytest.mark.slow

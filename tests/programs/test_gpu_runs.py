@@ -14,8 +14,8 @@ import pytest
 import shell
 from bench import DATA, ROOT, STUDY, Recorded, live_program, run_reframe
 
+from assay.gpu.accelerator import CUDA, ROCM
 from assay.prove import steering
-from assay.prove.accelerator import CUDA, ROCM
 
 pytestmark = pytest.mark.slow
 
@@ -446,7 +446,7 @@ def rank_gpu(folder, variables, gpu=CUDA):
     """Starts the script where a test puts it, with the file of the vendor beside it."""
     stage = folder / "stage"
     stage.mkdir()
-    shutil.copy(ROOT / "src/assay/node/rank-gpu.sh", stage)
+    shutil.copy(ROOT / "src/assay/gpu/node/rank-gpu.sh", stage)
     (stage / "gpus.sh").write_text(gpu.for_ranks())
     words = ("sh", stage / "rank-gpu.sh", "sh", "-c", "echo $LOCAL_RANK")
     return shell.run(*words, cwd=folder, **{"PATH": "/usr/bin:/bin", **variables})

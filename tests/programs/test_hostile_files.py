@@ -20,8 +20,9 @@ import pytest
 from certificates import DATA, Open, archive
 
 from assay import files
+from assay.archive import bundle
 from assay.parse import reading
-from assay.store import bundle, run_folder
+from assay.store import run_folder
 
 #: How long a command may be silent [s], and what it may take [kB].
 HANGS, MEMORY = 60, 500_000

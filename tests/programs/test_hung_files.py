@@ -11,7 +11,7 @@ import shell
 from reframe.core.exceptions import ConfigError
 
 from assay import sites
-from assay.node import provenance
+from assay.node import answers
 from assay.store import running
 
 
@@ -21,7 +21,7 @@ def hangs(*_, **__):
 
 @pytest.fixture(autouse=True)
 def limit(monkeypatch):
-    monkeypatch.setattr(provenance, "LIMIT", 0.2)
+    monkeypatch.setattr(answers, "LIMIT", 0.2)
 
 
 def test_results_on_a_file_system_that_hangs_are_refused(tmp_path, monkeypatch):

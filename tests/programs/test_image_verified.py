@@ -14,7 +14,7 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay.sites import container
+from assay.describe import container
 
 #: Answers what is asked of an image, and notes each start. It verifies by the key `good.pub` alone.
 APPTAINER = """\

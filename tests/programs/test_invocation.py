@@ -17,9 +17,9 @@ pytest.importorskip("reframe")
 from reframe.core.exceptions import ConfigError
 
 from assay import sites
+from assay.describe import detect
 from assay.prove import plan
 from assay.reframe_compat import command
-from assay.sites import detect
 
 SITES = ROOT / "site-config"
 FILE = SITES / "myuni" / "reframe.py"

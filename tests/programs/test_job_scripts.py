@@ -6,7 +6,7 @@
 import job_scripts
 import pytest
 
-from assay.prove import gpu_paths
+from assay.gpu import gpu_paths
 
 
 @pytest.fixture(scope="module")

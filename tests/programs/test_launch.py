@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 import shell
 
-from assay.parse import Quantity
+from assay.parse import Quantity, formulas
 from assay.prove import launch
-from assay.run import verdict
+from assay.run import outputs
 
 
 def script(command):
@@ -143,10 +143,16 @@ def test_hosts_are_compared_by_name():
 
 def test_metrics_are_those_that_were_declared_in_their_units():
     measured = {"latency": Quantity(1.5, "us"), "ratio": (2.0, 3.0)}
-    assert verdict.in_declared_units(measured, {"latency": "us", "ratio": "1"}) == (
+    assert outputs.in_declared_units(measured, {"latency": "us", "ratio": "1"}) == (
         {"latency": [1.5], "ratio": [2.0, 3.0]},
         [],
     )
+
+
+def test_the_values_of_metrics_are_plain_numbers():
+    cell = formulas.Number(1.5, ["cell", 0, "latency"])
+    values, _ = outputs.in_declared_units({"latency": Quantity(cell, "us")}, {"latency": "us"})
+    assert type(values["latency"][0]) is float
 
 
 @pytest.mark.parametrize(
@@ -162,4 +168,4 @@ def test_metrics_are_those_that_were_declared_in_their_units():
     ],
 )
 def test_no_metric_goes_missing_or_by_another_unit(measured, problem):
-    assert verdict.in_declared_units(measured, {"latency": "us"})[1] == [problem]
+    assert outputs.in_declared_units(measured, {"latency": "us"})[1] == [problem]

@@ -17,13 +17,15 @@ from bench import live_program
 from shell import ROOT
 
 import assay
-from assay.node import provenance
-from assay.prove import gpu_health, node_limits, steering
-from assay.run import nodes
-from assay.sites import detect
+from assay.describe import detect
+from assay.fleet import nodes
+from assay.gpu import gpu_health
+from assay.node import answers, provenance, recorded
+from assay.prove import node_limits, steering
+from assay.sites import ask
 
 SOURCE = Path(assay.__file__).parent
-SCRIPTS = sorted((SOURCE / "node").glob("*.py"))
+SCRIPTS = sorted(SOURCE.glob("**/node/*.py"))
 
 
 #: Variables of which only the name may be written: no list of what is measured has them.
@@ -41,7 +43,7 @@ def witness_in(folder):
 
 
 def test_a_meeting_and_its_tests_name_the_same_files():
-    said = (SOURCE / "node/meeting.py").read_text()
+    said = (SOURCE / "fleet/node/meeting.py").read_text()
 
     assert f'ADDRESS = "{nodes.ADDRESS}"' in said
     assert f'LOG_FILE = "{nodes.LOG_FILE}"' in said
@@ -86,14 +88,14 @@ def test_the_limits_of_all_groups_above_a_process_are_read(tree, groups, limits)
 @pytest.fixture
 def patient(monkeypatch):
     """Nothing is known to hang, and what answers has all the time that a busy node needs."""
-    monkeypatch.setattr(provenance, "hung", {})
-    monkeypatch.setattr(provenance, "LIMIT", 10**6)
+    monkeypatch.setattr(answers, "hung", {})
+    monkeypatch.setattr(answers, "LIMIT", 10**6)
 
 
 @pytest.fixture
 def hurried(patient, monkeypatch):
     """A limit that only what never answers may meet: what answers may be slower on a busy node."""
-    monkeypatch.setattr(provenance, "LIMIT", 0.3)
+    monkeypatch.setattr(answers, "LIMIT", 0.3)
 
 
 @pytest.fixture
@@ -108,19 +110,19 @@ def sleeper(hurried, tmp_path, monkeypatch):
         started.append(command)
         return start(command, **options)
 
-    monkeypatch.setattr(provenance.subprocess, "Popen", noted)
+    monkeypatch.setattr(answers.subprocess, "Popen", noted)
     return started
 
 
 def test_a_program_that_hangs_is_named_and_asked_once(sleeper):
     assert provenance.output(["ucx_info", "-d"]) is None
     assert provenance.ucx() == []
-    assert provenance.hung == {"ucx_info": "ucx_info -d did not end within 0.3 s"}
+    assert answers.hung == {"ucx_info": "ucx_info -d did not end within 0.3 s"}
     assert sleeper == [["ucx_info", "-d"]]
 
 
 def test_a_program_that_hangs_is_not_taken_for_one_that_is_not_there(sleeper, monkeypatch, capsys):
-    monkeypatch.setattr(detect, "LIMIT", 0.3)
+    monkeypatch.setattr(ask, "LIMIT", 0.3)
     assert detect.transports() == []
     assert detect.version("ucx_version") is None
     said = "ucx_info -d did not end within 0.3 s; what it would have said is missing"
@@ -142,9 +144,9 @@ def test_a_file_system_that_does_not_answer_is_an_error_of_its_own(hurried, monk
 def test_what_a_process_of_its_own_says_is_what_it_would_have_said_here(patient):
     assert provenance.file_system("/")["type"]
     assert provenance.file_system("/nonexistent")["error"] == "No such file or directory"
-    assert provenance.within(lambda: ["x" * 10**6]) == ["x" * 10**6]
+    assert answers.within(lambda: ["x" * 10**6]) == ["x" * 10**6]
     with pytest.raises(FileNotFoundError):
-        provenance.within(lambda: Path("/nonexistent").stat().st_size)
+        answers.within(lambda: Path("/nonexistent").stat().st_size)
 
 
 def test_the_state_of_the_gpus_is_that_of_the_script_that_was_given(tmp_path):
@@ -176,7 +178,7 @@ def test_each_of_two_processes_gets_a_processor_near_its_gpu(tmp_path, near, vis
         "[gpu uuid,pci.bus_id]\nGPU-a, 0000:1B:00.0\nGPU-b, 0000:2B:00.0\n"
         f"[topology]\n\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n{rows}"
     )
-    script = ROOT / "src/assay/node/near-cores.sh"
+    script = ROOT / "src/assay/gpu/node/near-cores.sh"
     done = shell.run(script, state, visible, *cpus.split(), cwd=tmp_path)
     assert done.stdout.split() == chosen
     taken = [gpu_health.taken(path.read_text()) for path in sorted(tmp_path.glob("gpu.*.?"))]
@@ -187,7 +189,7 @@ def test_each_of_two_processes_gets_a_processor_near_its_gpu(tmp_path, near, vis
 
 
 def test_processors_are_chosen_without_a_state(tmp_path):
-    script = ROOT / "src/assay/node/near-cores.sh"
+    script = ROOT / "src/assay/gpu/node/near-cores.sh"
     done = shell.run(script, tmp_path / "gone", "0,1", "3", "4", cwd=tmp_path)
     assert done.stdout.split() == ["3", "4"]
 
@@ -289,9 +291,9 @@ def test_every_variable_of_the_ucx_of_this_machine_may_be_written_down():
     done = shell.run(live_program("ucx_info"), "-c")
     settings = re.findall(r"^(UCX_\w+)=(.+)$", done.stdout, re.MULTILINE)
     assert len(settings) > 100
-    known = provenance.listed()
+    known = recorded.listed()
     assert [
-        name for name, value in settings if provenance.recorded(name, value, known) == "***"
+        name for name, value in settings if recorded.recorded(name, value, known) == "***"
     ] == []
 
 

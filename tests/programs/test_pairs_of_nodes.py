@@ -4,7 +4,7 @@ import pytest
 from nodes import ONCE, machine
 
 from assay.accused import How
-from assay.compare.tournament.again import PARTNERS
+from assay.fleet.tournament.again import PARTNERS
 
 pytestmark = pytest.mark.slow
 

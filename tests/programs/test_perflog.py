@@ -24,7 +24,7 @@ def test_a_site_adds_handlers_and_a_run_may_fill_the_store_of_reframe(bench, mon
     monkeypatch.setenv("RFM_ENABLE_RESULTS_STORAGE", "1")
     monkeypatch.setenv("RFM_SQLITE_DB_FILE", str(store))
     handler = {**FILELOG, "basedir": str(logs)}
-    asked = f'spec["environments"], perflog=[{handler}])'
+    asked = f'spec["environments"], sites.site_yaml.SiteFile(perflog=[{handler}]))'
     assert SITE.count('spec["environments"])') == 1
     monkeypatch.setattr("bench.SITE", SITE.replace('spec["environments"])', asked))
     _, run, case, report = judged_hpl(bench, [HPL], "--mode", "smoke")

@@ -10,7 +10,8 @@ import pytest
 from bench import OWN, ROOT, Bench, Run
 
 from assay.cli import main
-from assay.sites import detect, expect, machine
+from assay.describe import detect, expect, machine
+from assay.sites import ask
 
 pytestmark = pytest.mark.slow
 
@@ -213,7 +214,7 @@ def test_a_ucx_info_that_crashes_hides_no_transport(
     (tmp_path / "ucx_info").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "ucx_info").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(detect, "ended", {})
+    monkeypatch.setattr(ask, "ended", {})
     assert detect.transports() == []
     assert f"ucx_info -d {said}: what UCX has is not known" in machine.found()
 
@@ -225,7 +226,7 @@ def test_a_program_whose_package_is_there_is_promised(
     (tmp_path / "dpkg-query").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/nonexistent:{Path('/bin/sh').parent}")
     monkeypatch.setattr(detect, "programs", lambda *_: {"mpi": "mpirun"})
-    monkeypatch.setattr(detect, "ended", {})
+    monkeypatch.setattr(ask, "ended", {})
     found = machine.found()
     assert "the package ucx-utils is installed, but ucx_info is not on PATH" in found[0]
     assert not any("hpcc" in line for line in found)

@@ -49,7 +49,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
 from assay.parse import Parsed
-from assay.run.gpu import GpusOfNode
+from assay.gpu.bases import GpusOfNode
 from assay.run.linpack import HplCheck
 from assay.run.mpi import MpiCheck
 from assay.run.strict import StrictCheck

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from assay.history import store
+from assay.archive.history import store
 from assay.judge import Verdict
 from assay.store.cases import Case, Metric, Session
 

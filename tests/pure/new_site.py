@@ -10,8 +10,8 @@ import itertools
 from shell import ROOT
 
 from assay import slurm
+from assay.describe import described, new, written
 from assay.judge import hardware
-from assay.sites import describe, new, written
 
 DATA = ROOT / "tests/data/site-new"
 NAMES = ("node02", "node01")
@@ -34,7 +34,7 @@ def labelled(*answers):
 
 
 def recorded():
-    return describe.answers(labelled(*((DATA / f"{name}.txt").read_text() for name in NAMES)))
+    return described.answers(labelled(*((DATA / f"{name}.txt").read_text() for name in NAMES)))
 
 
 def place(nodes=NODES, answers=None):
@@ -42,7 +42,7 @@ def place(nodes=NODES, answers=None):
     name = "batch" if "Partitions=batch" in nodes else "gpu"
     (partition,) = slurm.partitions(PARTITIONS.replace("=batch", f"={name}"))
     pool = slurm.pool(partition, slurm.nodes(nodes))
-    return describe.Place(pool, *(answers or recorded()))
+    return described.Place(pool, *(answers or recorded()))
 
 
 def drafted(*places, **more):
@@ -104,4 +104,9 @@ def gpu_place():
 
 
 def by_name(made):
-    return {each["name"]: each for every in made.partitions.values() for each in every}
+    """The partitions of a draft, each with the extras of its nodes."""
+    return {
+        each["name"]: {**each, "extras": {**made.common[nodes]["extras"], **each["extras"]}}
+        for nodes, every in made.partitions.items()
+        for each in every
+    }

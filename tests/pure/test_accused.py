@@ -10,11 +10,10 @@ from types import SimpleNamespace
 import report_records
 
 from assay.accused import Against, How, of
-from assay.compare import census
-from assay.compare.storage import DISKS
-from assay.compare.sweep import Turn
-from assay.compare.tournament.measured import Pair, lossy
-from assay.parse import coordinator_log
+from assay.fleet import census, coordinator_log
+from assay.fleet.storage import DISKS
+from assay.fleet.sweep import Turn
+from assay.fleet.tournament.measured import Pair, lossy
 from assay.prove import node_state
 from assay.store.record import with_record
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.compare.sweep import slow_nodes
+from assay.fleet.sweep import slow_nodes
 
 
 def rows(nodes, slow, rate=50.0):

@@ -14,8 +14,9 @@ import pytest
 from certificates import DATA, archive
 from test_report_page import Document
 
+from assay.archive import bundle
 from assay.cli import main
-from assay.store import bundle, session
+from assay.store import session
 
 
 @pytest.fixture(scope="module")

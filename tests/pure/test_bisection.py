@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from assay.compare import bisection
-from assay.compare.bisection import ALL, ALONE, LOADED, Stated
-from assay.compare.topology.fabric import Fabric
-from assay.compare.tournament.measured import Pair
+from assay.fleet import bisection
+from assay.fleet.bisection import ALL, ALONE, LOADED, Stated
+from assay.fleet.topology.fabric import Fabric
+from assay.fleet.tournament.measured import Pair
 
 NODES = [f"node{n:02d}" for n in range(1, 9)]
 SWITCHES = {"s1": NODES[:4], "s2": NODES[4:], "core": []}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.store import bundle
-from assay.store.bundle import SIGNATURE, SUMS, Bundle, BundleError, Refused
+from assay.archive import bundle
+from assay.archive.bundle import SIGNATURE, SUMS, Bundle, BundleError, Refused
 
 MEMBERS = {"b/two": b"2" * 300, "a.json": b"{}", "c": b"", "b/one": bytes(range(256))}
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import metrics
-from assay.calibrate import CalibrationError, bounds, changes, command
-from assay.calibrate.launches import Sample
+from assay.archive.calibrate import CalibrationError, bounds, changes, command
+from assay.archive.calibrate.launches import Sample
 from assay.judge import (
     Recorded,
     Reference,

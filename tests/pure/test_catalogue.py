@@ -10,8 +10,8 @@ from reframe.core.exceptions import ConfigError
 from shell import ROOT
 
 from assay import catalogue, sites
-from assay.prove.accelerator import ACCELERATORS
-from assay.sites import detect
+from assay.describe import detect
+from assay.gpu.accelerator import ACCELERATORS
 
 
 def test_every_package_that_the_stack_of_spack_builds_is_a_program():

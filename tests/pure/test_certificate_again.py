@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_results import BTIO, HPCC, Results
 
-from assay.bundle.again import OUTPUTS, Again, Judge
+from assay.archive.certificate.again import OUTPUTS, Again, Judge
 from assay.judge import References
 from assay.store import session
 

@@ -15,8 +15,8 @@ import pytest
 from certificates import DATA, UCX, Open, archive, verify
 from report_results import DATA as OLD
 
+from assay.archive import bundle
 from assay.exits import Exit
-from assay.store import bundle
 
 
 class Recorded:

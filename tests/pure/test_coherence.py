@@ -7,8 +7,8 @@ import sys
 import pytest
 from shell import ROOT
 
-from assay.compare import coherence
-from assay.parse.coordinator_log import parse
+from assay.fleet import coherence
+from assay.fleet.coordinator_log import parse
 
 NODES = {0: "node01", 1: "node02", 2: "node03"}
 PLACE = {"type": "fuse.glusterfs", "source": "node01:glusterfs", "mount": "/shared"}
@@ -17,7 +17,7 @@ PLACE = {"type": "fuse.glusterfs", "source": "node01:glusterfs", "mount": "/shar
 @pytest.fixture(scope="module")
 def script():
     """The script of the nodes, as a module."""
-    sys.path.insert(0, str(ROOT / "src/assay/node"))
+    sys.path.insert(0, str(ROOT / "src/assay/fleet/node"))
     yield importlib.import_module("coherence")
     sys.path.pop(0)
     for name in ("coherence", "meeting", "provenance"):

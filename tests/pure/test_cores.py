@@ -10,9 +10,9 @@ import pytest
 from shell import ROOT
 
 from assay.accused import How
-from assay.compare.cores import CORES, UNITS
-from assay.compare.sweep import Turn
-from assay.parse.coordinator_log import parse
+from assay.fleet.coordinator_log import parse
+from assay.fleet.cores import CORES, UNITS
+from assay.fleet.sweep import Turn
 
 NODES = ("node01", "node02", "node03", "node04")
 HEALTHY = {"dgemm": 40.0, "copy": 8.0, "latency": 100.0, "clock": 2800.0}
@@ -21,7 +21,7 @@ HEALTHY = {"dgemm": 40.0, "copy": 8.0, "latency": 100.0, "clock": 2800.0}
 @pytest.fixture(scope="module")
 def script():
     """The script of the nodes, as a module."""
-    sys.path.insert(0, str(ROOT / "src/assay/node"))
+    sys.path.insert(0, str(ROOT / "src/assay/fleet/node"))
     yield importlib.import_module("cores")
     sys.path.pop(0)
     sys.modules.pop("cores", None)

@@ -363,7 +363,7 @@ def test_segments_that_were_sent_again_are_recorded_and_left_to_the_tournament()
 
 def test_the_pairs_of_a_tournament_count_what_the_table_says(monkeypatch):
     """A counter with a limit of its own is no packet that was sent again."""
-    monkeypatch.syspath_prepend(Path(assay.node.__file__).parent)
+    monkeypatch.syspath_prepend(Path(assay.node.__file__).parents[1] / "fleet/node")
     pairs = importlib.import_module("pairs")
     counts = {name: 1 for row in rows().values() if row.of == "port" for name in row.names}
     port = {**counts, "rcvd_pkts": 50, "sent_pkts": 90}

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from report_results import DATA
 from shell import ROOT
 
-from assay.declared import HOSTS, PARTITION, Figure, as_json
+from assay.declared import PARTITION, Figure, as_json
 from assay.show import figure
 from assay.show import figures as drawings
 from assay.store import run_folder, session
 from assay.store.cases import figures
+from studies.validation import HOSTS
 
 
 @pytest.mark.parametrize("room", ["show", "store"])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from assay.compare import cores
-from assay.compare.sweep import Turn
+from assay.fleet import cores
+from assay.fleet.sweep import Turn
 
 NODES = ("node01", "node02", "node03", "node04")
 HEALTHY = {"dgemm": 40.0, "copy": 8.0, "latency": 100.0}

@@ -28,7 +28,7 @@ def again(said: Any, parsed: Parsed) -> float:
 
 
 def test_a_value_of_a_curve_is_a_cell() -> None:
-    _, said = formulas.of(lambda parsed: programs.values("latency", parsed), LATENCY)
+    said = formulas.origins(programs.values("latency", LATENCY))
     sizes = LATENCY.column("size")
     assert said["latency_8B"] == [["cell", sizes.index(8), "latency"]]
     for name, value in programs.values("latency", LATENCY).items():
@@ -37,25 +37,23 @@ def test_a_value_of_a_curve_is_a_cell() -> None:
 
 def test_a_ratio_is_computed_from_two_cells() -> None:
     def measure(parsed: Parsed) -> dict[str, Any]:
-        hpl = parsed.at("value", metric="HPL_Tflops") * 1000
-        dgemm = parsed.at("value", metric="StarDGEMM_Gflops")
+        (hpl,) = (value * 1000 for value in parsed.cells("value", metric="HPL_Tflops"))
+        (dgemm,) = parsed.cells("value", metric="StarDGEMM_Gflops")
         return {"hpl": Quantity(hpl, "GFLOP/s"), "ratio": hpl / (2 * dgemm)}
 
-    plain, said = formulas.of(measure, HPCC)
-    assert said["ratio"][0][0] == "/"
     measured = measure(HPCC)
-    assert plain == measured
-    assert type(plain["ratio"]) is type(plain["hpl"].value) is float
+    said = formulas.origins(measured)
+    assert said["ratio"][0][0] == "/"
     assert again(said["ratio"][0], HPCC) == measured["ratio"]
     assert again(said["hpl"][0], HPCC) == measured["hpl"].value
 
 
 def test_the_median_and_the_least_of_a_column_are_followed() -> None:
     def measure(parsed: Parsed) -> dict[str, Any]:
-        column = parsed.column("latency")
+        column = parsed.cells("latency")
         return {"middle": statistics.median(column), "least": min(column), "all": column}
 
-    _, said = formulas.of(measure, LATENCY)
+    said = formulas.origins(measure(LATENCY))
     assert again(said["middle"][0], LATENCY) == measure(LATENCY)["middle"]
     assert again(said["least"][0], LATENCY) == measure(LATENCY)["least"]
     assert [again(one, LATENCY) for one in said["all"]] == LATENCY.column("latency")
@@ -64,27 +62,35 @@ def test_the_median_and_the_least_of_a_column_are_followed() -> None:
 @pytest.mark.parametrize(
     "measure",
     [
-        lambda parsed: {"x": int(parsed.column("latency")[0])},
+        lambda parsed: {"x": int(parsed.cells("latency")[0])},
         lambda parsed: {"x": 1.0},
+        lambda parsed: {"x": parsed.rows[0]["latency"]},
+        lambda parsed: {"x": parsed.at("latency", size=8)},
+        lambda parsed: {"x": [*parsed.cells("latency"), 1.0]},
         lambda parsed: {},
     ],
 )
 def test_what_cannot_be_followed_is_left_out(measure: Any) -> None:
-    assert formulas.of(measure, LATENCY) == (measure(LATENCY), {})
+    assert formulas.origins(measure(LATENCY)) == {}
 
 
-def test_a_test_is_measured_once_and_its_error_is_its_own() -> None:
-    calls = []
-
-    def measure(parsed: Parsed) -> dict[str, Any]:
-        calls.append(parsed)
-        return {"size": parsed.rows[1]["size"], "latency": parsed.rows[1]["latency"]}
-
-    plain, said = formulas.of(measure, LATENCY)
-    assert (len(calls), list(said)) == (1, ["latency"])
-    assert [type(value) for value in plain.values()] == [int, float]
+def test_the_cells_of_some_rows_know_their_places() -> None:
+    rows = [{"side": side, "x": x} for side, x in (("a", 1.0), ("b", 2.0), ("b", 3.0))]
+    parsed = Parsed("t", "t", None, True, tuple(rows), {"x": "us"})
+    found = parsed.cells("x", side="b")
+    assert (found, formulas.origins({"x": found})) == (
+        [2.0, 3.0],
+        {"x": [["cell", 1, "x"], ["cell", 2, "x"]]},
+    )
     with pytest.raises(KeyError):
-        formulas.of(lambda parsed: {"x": parsed.column("nothing")}, LATENCY)
+        parsed.cells("y")
+
+
+def test_a_metric_of_another_case_is_no_cell_of_this_one() -> None:
+    of_another = formulas.Number(2.0, ["metric", "Other", "node+stack", "latency", 2.0])
+    parsed = Parsed("t", "t", None, True, ({"x": of_another},), {"x": "us"})
+    said = formulas.origins({"x": parsed.quantity("x")})
+    assert said == {"x": [["metric", "Other", "node+stack", "latency", 2.0]]}
 
 
 def test_a_number_remembers_and_its_copy_is_a_plain_float() -> None:

@@ -7,10 +7,12 @@ import gpu_records
 import pytest
 from real_outputs import DATA
 
-from assay.parse import nvidia_smi, ucx_log
-from assay.prove import counters, gpu_health
-from assay.prove.accelerator import ACCELERATORS, CUDA, ROCM
-from assay.prove.gpu_health import Taken
+from assay.gpu import gpu_health
+from assay.gpu.accelerator import ACCELERATORS, CUDA, ROCM
+from assay.gpu.gpu_health import Taken
+from assay.gpu.parse import nvidia_smi
+from assay.parse import ucx_log
+from assay.prove import counters
 
 STATE = (DATA / "nvidia-smi/state.emulated.txt").read_text()
 UUID = "GPU-67707565-6d75-4000-acdb-70b50737cf0"

@@ -7,10 +7,10 @@ import gpu_runs
 import pytest
 from gpu_records import EMULATED as RUNS
 
+from assay.gpu import gpu_paths
+from assay.gpu.accelerator import CUDA
+from assay.gpu.gpu_paths import INTRA, Sent, Way
 from assay.parse import ucx_log
-from assay.prove import gpu_paths
-from assay.prove.accelerator import CUDA
-from assay.prove.gpu_paths import INTRA, Sent, Way
 
 ROWS = gpu_records.rows(RUNS)
 KEPT = gpu_records.kept(RUNS)

@@ -9,9 +9,9 @@ import pytest
 from test_gpus import log
 
 from assay.accused import How
-from assay.compare import gpu_ways, gpus
-from assay.compare.gpu_ways import Copy, Turn
-from assay.compare.gpus import GPUS
+from assay.gpu import gpu_ways, gpus
+from assay.gpu.gpu_ways import Copy, Turn
+from assay.gpu.gpus import GPUS
 
 
 def turns(links, number=8, nodes=("node01",), *, apart=lambda a, b: False):

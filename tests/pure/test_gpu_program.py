@@ -1,17 +1,11 @@
-"""The parts of ``node/gpus.py`` that need no GPU: processors, pattern, comparison, copies."""
+"""The parts of ``gpu/node/gpus.py`` that need no GPU: processors, pattern, comparison, copies."""
 
 import ctypes
-import importlib
 import os
-from pathlib import Path
 
 import pytest
 
-import assay.node
-
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(Path(assay.node.__file__).parent)
-    program = importlib.import_module("assay.node.gpus")
+from assay.gpu.node import gpus as program
 
 
 @pytest.mark.parametrize(
@@ -19,7 +13,7 @@ with pytest.MonkeyPatch.context() as patch:
     [("0-2,8", {0, 1, 2, 8}), ("5", {5}), ("", set()), ("0-0", {0}), ("4-5,7-8", {4, 5, 7, 8})],
 )
 def test_the_processors_of_a_list_of_the_kernel(text, found):
-    assert program.provenance.numbers(text) == found
+    assert program.answers.numbers(text) == found
 
 
 @pytest.fixture

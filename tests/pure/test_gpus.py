@@ -9,10 +9,10 @@ import pytest
 from real_outputs import DATA
 
 from assay.accused import Against, How
-from assay.compare import gpu_ways
-from assay.compare.gpu_ways import HOST, Copy, Turn
-from assay.compare.gpus import GPUS
-from assay.parse.coordinator_log import parse
+from assay.fleet.coordinator_log import parse
+from assay.gpu import gpu_ways
+from assay.gpu.gpu_ways import HOST, Copy, Turn
+from assay.gpu.gpus import GPUS
 
 NVLINK, PCIE = 250.0, 25.0
 NODES = ("node01", "node02", "node03", "node04")

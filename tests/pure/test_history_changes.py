@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from assay.archive.history import changes
 from assay.cli import main
-from assay.history import changes
 
 NOISE = np.random.default_rng(5).normal(scale=0.01, size=200)
 #: A made metric: noise of 1 % about 100.

@@ -9,9 +9,9 @@ from pathlib import Path
 import histories
 import pytest
 
+from assay.archive.history import page
+from assay.archive.history.page import Mark
 from assay.cli import main
-from assay.history import page
-from assay.history.page import Mark
 
 
 def points(svg: str) -> list[tuple[float, ...]]:

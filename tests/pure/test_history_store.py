@@ -14,9 +14,9 @@ import pytest
 from certificates import REPORT, archive
 from report_results import Results
 
+from assay.archive.history import page, store
+from assay.archive.history.store import StoreError
 from assay.cli import main
-from assay.history import page, store
-from assay.history.store import StoreError
 from assay.judge import Verdict
 from assay.store import session
 

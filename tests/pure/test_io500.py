@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.workloads import io500
+from assay.opinions import io500
 from assay.workloads.sizing import Layout, SizingError
 
 

@@ -8,8 +8,8 @@ import histories
 import pytest
 
 from assay import cli
+from assay.archive.history import morning
 from assay.exits import Exit
-from assay.history import morning
 from assay.judge import Verdict
 from assay.show import nodes
 from assay.store.cases import Accusation

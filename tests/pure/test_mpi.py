@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from real_outputs import DATA
 
+from assay.describe import detect
+from assay.gpu import accelerator
+from assay.gpu.accelerator import ACCELERATORS
 from assay.parse import openmpi
 from assay.parse.openmpi import OpenMpi
 from assay.prove import mpi
-from assay.prove.accelerator import ACCELERATORS
 from assay.prove.plan import Doubt, Machine
-from assay.sites import detect
 
 OPEN_MPI = mpi.OPEN_MPI
 
@@ -193,6 +194,8 @@ def test_the_mpi_that_ran_is_that_of_its_library_or_of_its_launcher(libraries, l
 
 def test_a_stack_without_a_version_is_not_taken_for_open_mpi_0():
     amd, nvidia = ACCELERATORS["rocm"], ACCELERATORS["cuda"]
-    assert mpi.cannot_reduce(None, nvidia) == mpi.cannot_reduce("6.0.0", amd) == ""
-    assert mpi.cannot_reduce("5.0.8", amd).startswith("Open MPI 5.0.8 cannot reduce")
-    assert mpi.cannot_reduce(None, amd).startswith("this stack does not say which Open MPI it has")
+    assert accelerator.cannot_reduce(None, nvidia) == accelerator.cannot_reduce("6.0.0", amd) == ""
+    assert accelerator.cannot_reduce("5.0.8", amd).startswith("Open MPI 5.0.8 cannot reduce")
+    assert accelerator.cannot_reduce(None, amd).startswith(
+        "this stack does not say which Open MPI it has"
+    )

@@ -3,12 +3,15 @@
 import ast
 from pathlib import Path
 
-from assay import run
+import assay
+
+LIBRARY = Path(assay.__file__).parent
 
 
 def test_no_class_hides_the_method_of_another_behind_a_value():
     methods, values = set(), set()
-    for path in Path(run.__file__).parent.glob("*.py"):
+    rooms = ("run", "fleet", "gpu", "opinions")
+    for path in (path for room in rooms for path in LIBRARY.joinpath(room).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 inside = [each for each in node.body if isinstance(each, ast.FunctionDef)]

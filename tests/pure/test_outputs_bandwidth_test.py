@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import edited, incomplete, problems, refused, texts
 
-from assay.parse import bandwidth_test
+from assay.gpu.parse import bandwidth_test
 from assay.parse.registry import recognise
 
 TEXTS = texts("bandwidth-test")

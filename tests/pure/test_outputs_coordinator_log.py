@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.fleet.coordinator_log import parse
 from assay.parse import ParseError
-from assay.parse.coordinator_log import parse
 
 FIRST = {"asked": 3, "met": {"0": "a", "2": "c"}, "absent": ["b"]}
 LAST = {"gone": {"c": "no answer within 20 s"}, "end": True}

@@ -5,7 +5,8 @@ import json
 import pytest
 from real_outputs import edited, has, refused, texts
 
-from assay.parse import ParseError, each_gpu
+from assay.gpu.parse import each_gpu
+from assay.parse import ParseError
 
 REAL = texts("each-gpu")
 HEALTHY = REAL["healthy"]

@@ -3,8 +3,9 @@
 import pytest
 from real_outputs import incomplete, problems, texts
 
-from assay.parse import ParseError, fabtests
-from assay.prove import libfabric
+from assay.opinions import libfabric
+from assay.opinions.parse import fabtests
+from assay.parse import ParseError
 
 TEXTS = texts("fabtests")
 WRITE = TEXTS["1.21.0.write.shm.client"]

@@ -5,7 +5,7 @@ import re
 import pytest
 from real_outputs import problems, refused, texts
 
-from assay.parse import fio
+from assay.opinions.parse import fio
 
 TEXTS = texts("fio")
 HEALTHY = TEXTS["healthy"]

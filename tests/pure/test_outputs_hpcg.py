@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import incomplete, problems, refused, texts
 
-from assay.parse import hpcg
+from assay.opinions.parse import hpcg
 
 HEALTHY = texts("hpcg")["healthy"]
 

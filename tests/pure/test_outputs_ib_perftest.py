@@ -3,7 +3,8 @@
 import pytest
 from real_outputs import edited, incomplete, problems, refused, texts
 
-from assay.parse import ParseError, ib_perftest
+from assay.opinions.parse import ib_perftest
+from assay.parse import ParseError
 
 TEXTS = texts("ib-perftest", "4.5.")
 BW, LAT = TEXTS["ib_write_bw.client"], TEXTS["ib_send_lat.client"]

@@ -3,7 +3,7 @@
 import pytest
 from real_outputs import problems, refused, texts
 
-from assay.parse import imb
+from assay.opinions.parse import imb
 from assay.parse.registry import recognise
 
 TEXTS = texts("imb")

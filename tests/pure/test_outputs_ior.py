@@ -5,7 +5,7 @@ import re
 import pytest
 from real_outputs import edited, incomplete, problems, refused, texts
 
-from assay.parse import ior, mdtest
+from assay.opinions.parse import ior, mdtest
 
 IOR, MDTEST = texts("ior"), texts("mdtest")
 EASY, HARD = IOR["easy"], IOR["hard"]

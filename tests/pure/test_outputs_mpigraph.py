@@ -7,7 +7,7 @@ on 2026-11-26 on a busy virtual machine with 2 cores: use the format, never the 
 import pytest
 from real_outputs import incomplete, problems, refused, texts
 
-from assay.parse import mpigraph
+from assay.opinions.parse import mpigraph
 
 TEXT = texts("mpigraph")["1.5.np3"]
 LAST = TEXT.split("\n")[-3]

@@ -4,7 +4,7 @@ import pytest
 from nccl_form import FACTORS, FILES, log, output, path
 from real_outputs import DATA, edited, incomplete, problems, refused
 
-from assay.parse import nccl_log, nccl_tests
+from assay.gpu.parse import nccl_log, nccl_tests
 
 SOUND = output()
 ROW = next(line for line in SOUND.split("\n") if line.startswith("       16384"))

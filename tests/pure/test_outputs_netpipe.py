@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 from real_outputs import problems, texts
 
-from assay.parse import ParseError, netpipe
+from assay.opinions.parse import netpipe
+from assay.parse import ParseError
 
 TEXTS = texts("netpipe", "NPmpi.3.7.2.")
 MIB4 = 4 << 20

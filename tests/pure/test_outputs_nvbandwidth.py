@@ -8,7 +8,8 @@ import json
 import pytest
 from real_outputs import incomplete, problems, refused, texts
 
-from assay.parse import ParseError, nvbandwidth
+from assay.gpu.parse import nvbandwidth
+from assay.parse import ParseError
 from assay.parse.registry import recognise
 
 TEXT = texts("nvbandwidth")["made"]

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.parse import ParseError, coordinator_log, openmpi, registry, ucx_info, ucx_log
+from assay.fleet import coordinator_log
+from assay.opinions.parse import ucx_info
+from assay.parse import ParseError, openmpi, registry, ucx_log
 
 #: Length of a line [B]. A parser took three seconds for such a line where each of its characters
 #: began a search to its end. A short run takes lines of a quarter of it.

@@ -3,7 +3,8 @@
 import pytest
 from real_outputs import problems, texts
 
-from assay.parse import ParseError, ucx_info
+from assay.opinions.parse import ucx_info
+from assay.parse import ParseError
 
 TEXT = texts("ucx-info")["ucx_info.1.13.1.memcpy"]
 OTHERS, TABLE = TEXT[: TEXT.index("# Memcpy")], TEXT[TEXT.index("# Memcpy") :]

@@ -3,7 +3,8 @@
 import pytest
 from real_outputs import problems, refused, texts
 
-from assay.parse import ParseError, ucx_perftest
+from assay.opinions.parse import ucx_perftest
+from assay.parse import ParseError
 from assay.parse.registry import recognise
 
 TEXTS = texts("ucx-perftest", "ucx_perftest.")

@@ -11,7 +11,7 @@ from shell import ROOT
 @pytest.fixture(scope="module")
 def pairs():
     """The script of the nodes, as a module."""
-    sys.path.insert(0, str(ROOT / "src/assay/node"))
+    sys.path.insert(0, str(ROOT / "src/assay/fleet/node"))
     yield importlib.import_module("pairs")
     sys.path.pop(0)
     sys.modules.pop("pairs", None)

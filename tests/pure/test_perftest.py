@@ -6,9 +6,9 @@ pytest.importorskip("reframe")
 
 from real_outputs import texts
 
-from assay.parse import ucx_perftest
-from assay.run import perftest
-from assay.run.sanity import not_as_requested
+from assay.opinions import perftest
+from assay.opinions.parse import ucx_perftest
+from assay.run.outputs import not_as_requested
 
 TEXTS = texts("ucx-perftest")
 SIZES = {"tag_lat": 8, "put_lat": 8, "fadd": 8, "tag_bw": 1 << 20, "get": 1 << 16, "am_bw": 1 << 16}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from real_outputs import DATA
 
-from assay.compare import census
+from assay.fleet import census
 from assay.node import provenance
 from assay.prove import node_limits
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.compare.sweep import slow_rails
+from assay.fleet.sweep import slow_rails
 
 PAIRS = [("n1", "n2"), ("n3", "n4"), ("n5", "n6")]
 DEVICES = ("mlx5_0:1", "mlx5_1:1")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from assay.node import provenance
+from assay.node import recorded
 from assay.parse import openmpi, ucx_log
 from assay.reframe_compat.command import Option
 
 DATA = Path(__file__).parents[1] / "data"
-KNOWN = provenance.listed()
+KNOWN = recorded.listed()
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ KNOWN = provenance.listed()
 )
 def test_only_what_is_listed_is_written_down(text: str, written: str | None) -> None:
     written = written or "UCX_* env variables: UCX_APIKEY=*** UCX_TLS=tcp,self UCX_PWD=***"
-    assert provenance.redacted(text, KNOWN) == written
-    assert provenance.redacted(written, KNOWN) == written
+    assert recorded.redacted(text, KNOWN) == written
+    assert recorded.redacted(written, KNOWN) == written
 
 
 def test_nothing_that_is_judged_is_taken_out_of_recorded_outputs() -> None:
@@ -38,7 +38,7 @@ def test_nothing_that_is_judged_is_taken_out_of_recorded_outputs() -> None:
         if not path.is_file() or path.suffix in (".json", ".md"):
             continue
         before = path.read_bytes().decode(errors="surrogateescape")
-        after = provenance.redacted(before, KNOWN)
+        after = recorded.redacted(before, KNOWN)
         if after == before:
             continue
         assert ucx_log.parse(after).tables == ucx_log.parse(before).tables, path

@@ -10,7 +10,7 @@ import pytest
 import report_records
 from report_results import DATA
 
-from assay import history
+from assay.archive import history
 from assay.show import figures, page, plots
 from assay.store import session
 

@@ -12,9 +12,9 @@ from ci import wanted
 from report_results import Results
 from shell import ROOT
 
-from assay.declared import HOSTS
 from assay.show import figure, figures, page, summary
 from assay.store import session
+from studies.validation import HOSTS
 
 LISTS = [ROOT / "studies/figures.yaml"]
 

@@ -10,10 +10,10 @@ import pytest
 from reframe.core.runtime import temp_runtime
 from shell import ROOT
 
-from assay.compare import advise
-from assay.compare.storage import MEASURED, SERVERS
-from assay.compare.sweep import Turn
-from assay.parse.coordinator_log import parse
+from assay.fleet import advise
+from assay.fleet.coordinator_log import parse
+from assay.fleet.storage import MEASURED, SERVERS
+from assay.fleet.sweep import Turn
 from assay.reframe_compat import testcase
 
 NODES = ("node01", "node02", "node03", "node04")
@@ -22,7 +22,7 @@ NODES = ("node01", "node02", "node03", "node04")
 @pytest.fixture(scope="module")
 def script():
     """The script of the nodes, as a module."""
-    sys.path.insert(0, str(ROOT / "src/assay/node"))
+    sys.path.insert(0, str(ROOT / "src/assay/fleet/node"))
     yield importlib.import_module("servers")
     sys.path.pop(0)
     sys.modules.pop("servers", None)
@@ -169,7 +169,7 @@ def test_a_turn_without_rates_is_named(rc, out, said):
 def test_rank_0_asks_for_the_second_look_by_a_command():
     for name, said in (("servers", "[]"), ("servers-slow-link", "[0, 1, 2, 3]")):
         log = str(ROOT / f"tests/data/shared-files/{name}.jsonl")
-        command = advise.command(SERVERS.advice, log, "0.5")
+        command = advise.command(SERVERS, log, "0.5")
         assert subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout == said
 
 

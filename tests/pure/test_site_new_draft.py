@@ -22,7 +22,7 @@ from new_site import (
 )
 
 from assay import catalogue, sites, slurm
-from assay.sites import describe, written
+from assay.describe import described, written
 
 
 def test_nodes_with_one_kernel_are_parts_of_one_machine():
@@ -44,8 +44,8 @@ def test_nodes_with_one_kernel_are_parts_of_one_machine():
 
 def test_an_answer_that_is_cut_is_not_read():
     with pytest.raises(ValueError):
-        describe.answers(labelled((DATA / "node01.txt").read_text()[:900]))
-    assert describe.answers("srun: error: Unable to allocate resources\n") == []
+        described.answers(labelled((DATA / "node01.txt").read_text()[:900]))
+    assert described.answers("srun: error: Unable to allocate resources\n") == []
 
 
 def test_the_emulated_cluster():
@@ -93,7 +93,7 @@ def test_a_cluster_with_gpus_infiniband_and_lustre():
     gpu = partitions["gpu"]
     assert gpu["features"] == ["intra-node", "gpu", "cuda", "nvlink"]
     assert gpu["devices"] == [{"type": "gpu", "num_devices": 3}]
-    assert gpu["resources"] == describe.GPU_RESOURCE
+    assert gpu["resources"] == described.GPU_RESOURCE
     assert gpu["extras"]["hardware"] == {"gpu": "v100-sxm2-32gb", "link": "nvlink2-2-links"}
     assert partitions["lustre"]["features"] == ["storage", "shared"]
     assert partitions["lustre"]["extras"]["file_system"] == "lustre"
@@ -148,10 +148,10 @@ def test_another_mpi_is_named_so_that_its_cases_are_refused():
 def test_the_partitions_of_a_second_place_have_a_prefix():
     second = gpu_place()
     pool = slurm.Pool(slurm.Partition("big.mem"), second.pool.nodes, second.pool.shape)
-    made = drafted(place(), describe.Place(pool, second.here))
+    made = drafted(place(), described.Place(pool, second.here))
     assert [*by_name(made)][4:6] == ["big-mem-intra-node", "big-mem-infiniband"]
     assert any(str(gap).startswith("big.mem: ") for gap in made.gaps)
-    assert "NODE_BIG_MEM = {" in written.reframe(HEAD, made)
+    assert "\n  big.mem:\n    scheduler: " in written.words(HEAD, made)
 
 
 def test_names_of_file_systems_are_unique():
@@ -163,11 +163,11 @@ def test_names_of_file_systems_are_unique():
             for mount, kind in mounts
         ],
     }
-    found = describe.storage(place(answers=[here]), set())
+    found = described.storage(place(answers=[here]), set())
     assert [each["name"] for each in found] == ["scratch", "files-b-scratch", "files-gpu"]
 
 
 def test_nvlinks_count_only_if_all_gpus_are_joined():
-    assert describe.nvlinks(TOPOLOGY) == 2
-    assert describe.nvlinks(TOPOLOGY.replace("NV2", "SYS", 1)) == 0
-    assert describe.nvlinks("") == 0
+    assert described.nvlinks(TOPOLOGY) == 2
+    assert described.nvlinks(TOPOLOGY.replace("NV2", "SYS", 1)) == 0
+    assert described.nvlinks("") == 0

@@ -9,7 +9,7 @@ pytest.importorskip("reframe")
 from new_site import NODES, PARTITIONS, SAID, drafted, recorded
 
 from assay import slurm
-from assay.sites import describe, new
+from assay.describe import described, new
 
 
 def test_slurm_of_the_emulated_cluster():
@@ -37,7 +37,7 @@ def test_the_largest_group_of_alike_nodes_counts_and_the_others_are_said():
     assert [node.name for node in pool.nodes] == ["node02", "node03", "node04"]
     assert [node.name for node in pool.up] == ["node03", "node04"]
     assert pool.others == ("node01: 2 processors, 9000 MiB; features fat, new",)
-    said = "\n".join(map(str, drafted(describe.Place(pool, *recorded())).gaps))
+    said = "\n".join(map(str, drafted(described.Place(pool, *recorded())).gaps))
     assert "node02 take no jobs (IDLE+DRAIN)" in said and "not described: node01" in said
 
 

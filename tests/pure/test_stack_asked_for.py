@@ -8,7 +8,7 @@ pytest.importorskip("reframe")
 from reframe.core.exceptions import ConfigError
 
 from assay import sites
-from assay.sites import detect, machine
+from assay.describe import detect, machine
 
 H100 = ROOT / "site-config" / "h100" / "reframe.py"
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from assay import metrics
-from assay.calibrate import CalibrationError, bounds, launches, states
+from assay.archive.calibrate import CalibrationError, bounds, launches, states
 
 KINDS = metrics.tolerances(Path(__file__).parents[2] / "site-config" / "local", CalibrationError)
 RATE, TIME = (bounds.kind_of(unit, KINDS) for unit in ("MB/s", "us"))

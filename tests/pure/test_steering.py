@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.node.provenance import HIDDEN
+from assay.node.recorded import HIDDEN
 from assay.parse import ucx_log
 from assay.parse.ucx_log import UcxLog
 from assay.prove import plan, steering

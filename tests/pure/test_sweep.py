@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from assay.compare.storage import DISKS, MEASURED
-from assay.compare.sweep import BESIDE, Turn
+from assay.fleet.storage import DISKS, MEASURED
+from assay.fleet.sweep import BESIDE, Turn
 
 NAMES = ("node01", "node02", "node03", "node04")
 RATE = 1e6

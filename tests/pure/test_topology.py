@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.compare.topology import sources
-from assay.compare.topology.fabric import Fabric
+from assay.fleet.topology import sources
+from assay.fleet.topology.fabric import Fabric
 
 DATA = Path(__file__).parents[1] / "data" / "topology"
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.compare.tournament import schedule
-from assay.compare.tournament.again import PARTNERS, TRIES, second_pass
-from assay.compare.tournament.diagnosis import conclude, diagnose
-from assay.compare.tournament.model import Fault, Measurement, Metric
+from assay.fleet.tournament import schedule
+from assay.fleet.tournament.again import PARTNERS, TRIES, second_pass
+from assay.fleet.tournament.diagnosis import conclude, diagnose
+from assay.fleet.tournament.model import Fault, Measurement, Metric
 from assay.judge import Verdict
 
 BANDWIDTH = Metric("bandwidth", "MB/s", True, 0.05)

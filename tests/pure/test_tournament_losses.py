@@ -5,9 +5,9 @@ import itertools
 import pytest
 from real_outputs import DATA
 
-from assay.compare.tournament import measured
-from assay.compare.tournament.measured import Pair, lossy
-from assay.parse.coordinator_log import CoordinatorLog
+from assay.fleet.coordinator_log import CoordinatorLog
+from assay.fleet.tournament import measured
+from assay.fleet.tournament.measured import Pair, lossy
 
 NODES = ["n1", "n2", "n3", "n4"]
 

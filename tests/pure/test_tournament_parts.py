@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.compare.topology.fabric import Fabric
-from assay.compare.tournament import measured, schedule
-from assay.compare.tournament.again import CROSSINGS, second_pass
-from assay.compare.tournament.diagnosis import conclude, diagnose
-from assay.compare.tournament.model import Fault, Measurement, Metric
+from assay.fleet.topology.fabric import Fabric
+from assay.fleet.tournament import measured, schedule
+from assay.fleet.tournament.again import CROSSINGS, second_pass
+from assay.fleet.tournament.diagnosis import conclude, diagnose
+from assay.fleet.tournament.model import Fault, Measurement, Metric
 from assay.judge import Verdict
 
 BANDWIDTH = Metric("bandwidth", "MB/s", True, 0.05)

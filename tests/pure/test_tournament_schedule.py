@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.compare.tournament import schedule
+from assay.fleet.tournament import schedule
 
 
 @given(st.integers(2, 60))

@@ -1,96 +1,87 @@
 """ci/width.py: each count sees one more, and a count above its budget is said and red."""
 
-import re
-
 import pytest
 import shell
-from shell import ROOT
 
 width = shell.module("ci/width.py")
-
-#: Not one word, because each variable that a file of the repository has is counted.
-NEW = "_".join(("ASSAY", "NEW"))
 
 
 @pytest.fixture
 def tree(tmp_path):
     """A repository that has one of each."""
     for name, text in {
-        "src/assay/cli.py": "one\ntwo\n",
-        "src/assay/judge/peaks.py": 'FILE = "hardware.yaml"\n',
-        "src/assay/run/strict.py": "class Base:\n    kind = 1\n\nclass StrictCheck(Base, Theirs):\n"
-        "    tags = 1\n    _own: int = 1\n    size: int\n    def read(self): self.rows = self.a\n",
-        "reframe/network/osu.py": "class Osu(StrictCheck):\n    mine = 1\n",
+        "src/assay/cli.py": "one = 1\n\ndef parse(): ...\n",
+        "src/assay/parse/hpl.py": "def parse(): ...\ndef _own(): ...\n",
+        "src/assay/fleet/census.py": "\n",
+        "src/assay/run/strict.py": "class Base:\n    pass\n",
         "docs/index.md": "# Three words here\n",
-        "docs/runs.csv": NEW,
-        "site-config/vocabulary.yaml": "partition: {features: {tcp: TCP}, extras: {pml: the pml}}\n"
-        "environment: {extras: {}}\n",
-        "site-config/common/spack/config.yaml": "{}\n",
-        "site-config/here/references.yaml": "references: []\n",
-        "site-config/ratios.yaml": "references: []\n",
-        "tests/data/osu.txt": NEW,
-        ".venv/lib.py": NEW,
-        "Makefile": ".PHONY: help test\n",
+        "site-config/here/reframe.py": "from assay import sites\n",
+        "tests/pure/run/test_strict.py": "",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     return tmp_path
 
 
-def counted(tree):
-    return {name: found for name, found, _ in width.count(tree)}
+def test_lines_and_words_are_counted(tree):
+    assert width.modules(tree) == {
+        "cli.py": 3, "fleet/census.py": 1, "parse/hpl.py": 2, "run/strict.py": 2,
+    }  # fmt: skip
+    (tree / "studies/one").mkdir(parents=True)
+    (tree / "studies/one/README.md").write_text("two words\n")
+    assert width.pages(tree) == {"docs/index.md": 4, "studies/one/README.md": 2}
+    assert width.site_lines(tree, "here") == 1
 
 
-#: File, what it holds -> the count that sees it, and by how much. The size has its own test.
-MORE = {
-    ("src/assay/judge/new.py", "\n\n"): ("lines of Python in src/assay", 2),
-    ("reframe/network/two.py", "class StrictCheck:\n    a, b, c, d, _e, f = range(6)\n"): (
-        "public names above a test of OSU",
-        1,
-    ),
-    ("docs/more/page.md", "two words\n"): ("words of docs", 2),
-    ("studies/one/README.md", "two words\n"): ("words of docs", 2),
-    ("src/assay/new/__init__.py", ""): ("rooms below src/assay", 1),
-    ("ci/new.sh", NEW): ("environment variables of ours", 1),
-    ("site-config/new.yaml", "{}\n"): ("kinds of rule files", 1),
-    ("tests/data/more/new.txt", ""): ("files in tests/data", 1),
+def test_a_name_counts_from_its_third_module_on(tree):
+    assert not width.shared_names(tree)
+    (tree / "src/assay/run/osu.py").write_text("def parse(): ...\n")
+    assert width.shared_names(tree) == {"parse": 3}
+    (tree / "src/assay/node").mkdir()
+    (tree / "src/assay/node/each.py").write_text("def parse(): ...\n")
+    assert width.shared_names(tree) == {"parse": 3}
+
+
+def test_a_module_has_a_test_at_its_path(tree):
+    assert width.untested(tree) == ["cli.py", "parse/hpl.py"]
+    (tree / "tests/programs/parse").mkdir(parents=True)
+    (tree / "tests/programs/parse/test_hpl.py").touch()
+    assert width.untested(tree) == ["cli.py"]
+
+
+LIBRARY = {
+    "src/assay/__init__.py": "",
+    "src/assay/base.py": "from assay import deep\n\nclass Base(deep.Deep):\n"
+    "    def _hidden(self): ...\n    @run_after('setup')\n    def hook(self): ...\n",
+    "src/assay/deep.py": "class Deep:\n    def seen(self): ...\n    def other(self): ...\n",
+    "src/assay/never.py": "",
+    "reframe/network/osu.py": "from assay.base import Base\n\nclass Osu(Base):\n    pass\n",
 }
 
 
-@pytest.mark.parametrize(("file", "more"), MORE.items(), ids=lambda each: each[0])
-def test_each_count_sees_one_more_and_no_other_does(tree, file, more):
-    before, (name, text) = counted(tree), file
-    (tree / name).parent.mkdir(parents=True, exist_ok=True)
-    (tree / name).write_text(text)
-    changed = {key: found - before[key] for key, found in counted(tree).items()}
-    assert {key: by for key, by in changed.items() if by} == dict([more])
+def test_private_methods_and_hooks_above_a_test_count(tmp_path):
+    for name, text in LIBRARY.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        first = "def run_after(phase): return lambda method: method\n" if "hook" in text else ""
+        (tmp_path / name).write_text(first + text)
+    assert width.child(tmp_path, "above", "Osu") == {
+        "classes": 2, "files": 2, "hooks": 1, "methods": 4, "lines": 7,
+    }  # fmt: skip
+    assert width.child(tmp_path, "closure", "reframe/network/osu.py") == {"modules": 3, "lines": 10}
 
 
-def test_words_targets_and_sizes_are_counted(tree):
-    found = counted(tree)
-    assert found["words of a site"] == 2
-    assert found["make targets"] == 2
-    assert found["public names above a test of OSU"] == 4  # kind, size, read, rows
-    assert found["kinds of rule files"] == 3  # vocabulary, hardware, references
-    assert found["environment variables of ours"] == 0
-    (tree / "tests/data/osu.txt").write_bytes(bytes(2_500_000))
-    assert counted(tree)["MB in tests/data"] == 2.5
+def test_a_value_is_found_wherever_it_is():
+    assert width.holds({"a": [(1, 2.5)]}, 2.5)
+    assert not width.holds({"a": [(1, 2.25)]}, 2.5)
+    assert width.holds(width.argparse.Namespace(), 2.5) is False
 
 
-def test_a_count_above_its_budget_is_said_and_is_red_if_asked(tree, capsys):
-    assert width.main(["--check"], tree) == 0
-    assert "above its budget" not in capsys.readouterr().out
-    (tree / "Makefile").write_text(f".PHONY: {' '.join(f'target{n}' for n in range(25))}\n")
-    assert width.main(["--check"], tree) == 1
-    assert "width:       25 of     24  make targets  above its budget" in capsys.readouterr().out
-    assert width.main(["--print"], tree) == 0
-
-
-def test_the_page_of_variables_is_that_of_the_code():
-    """A variable that the code has and the page lacks, or the other way round, is red."""
-    page = ROOT / "docs/variables.md"
-    others = [path for path in width.files(ROOT) if path != page]
-    read = {name for path in others for name in width.VARIABLE.findall(path.read_text("latin-1"))}
-    listed = re.findall(r"^\| (`[^|]+) \|", page.read_text(), re.MULTILINE)
-    names = [name for cell in listed for name in re.findall(r"`(\w+)`", cell)]
-    assert sorted(names) == sorted(read)
+def test_a_count_above_its_budget_is_said_and_is_red(monkeypatch, capsys):
+    monkeypatch.setattr(width, "counts", lambda tree: iter([("lines of src/assay", 36_001)]))
+    assert width.main([]) == 1
+    assert "36,001 of 36,000  lines of src/assay  above its budget" in capsys.readouterr().out
+    monkeypatch.setattr(width, "counts", lambda tree: iter(width.BUDGETS.items()))
+    assert width.main([]) == 0
+    monkeypatch.setattr(width, "counts", lambda tree: iter([]))
+    assert width.main([]) == 1
+    assert "not counted: lines of src/assay, " in capsys.readouterr().out

@@ -16,7 +16,7 @@ from bench import ROOT
 from emulated import reason_to_skip, up
 from modelled import Model
 
-from assay.compare.topology import sources
+from assay.fleet.topology import sources
 from assay.show import nodes
 from assay.store import session
 

@@ -27,7 +27,8 @@ import checkout  # noqa: F401 - puts the test modules on the path
 from emulated import Cluster, cluster_name
 from test_vcluster import traces
 
-from assay.parse import ParseError, osu, ucx_perftest
+from assay.opinions.parse import ucx_perftest
+from assay.parse import ParseError, osu
 from assay.prove.mpi import OpenMpi
 
 NODES = ("node01", "node02")

@@ -14,9 +14,9 @@ from bench import ROOT
 from each_gpu_fake import first, instead, recorded, slower
 from nodes import LAUNCHER, need_namespaces
 
-from assay.parse import each_gpu
+from assay.gpu.parse import each_gpu
 
-SCRIPT = ROOT / "src/assay/node/gpus.py"
+SCRIPT = ROOT / "src/assay/gpu/node/gpus.py"
 
 #: A model of the links: without latency, each with this rate [B/s].
 RATE = 1e9

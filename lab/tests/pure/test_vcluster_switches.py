@@ -7,7 +7,7 @@ import sys
 import pytest
 from shell import ROOT
 
-from assay.compare.topology import sources
+from assay.fleet.topology import sources
 
 MODULES = sorted(path.stem for path in (ROOT / "lab/vcluster").glob("*.py"))
 

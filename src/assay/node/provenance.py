@@ -17,41 +17,28 @@ import fcntl
 import glob
 import hashlib
 import json
-import multiprocessing
 import os
 import platform
 import re
 import shutil
-import signal
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 from pathlib import PurePath
-from subprocess import DEVNULL, PIPE, STDOUT
+
+try:
+    from assay.node import answers, recorded
+except ImportError:  # this is a script, on a node without the suite
+    import answers
+    import recorded
+
+read = answers.read
 
 #: Variables that affect the measurements. Others are not read.
 VARIABLES = (
     *("LD_", "GLIBC_TUNABLES", "UCX_", "OMPI_", "PMIX_", "OMP_", "OPENBLAS_", "MKL_"),
     *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
-)
-
-#: The list of the variables whose values may be written down, beside this script.
-RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorded.txt")
-
-#: What is written in place of any other value.
-HIDDEN = "***"
-
-#: Names of secrets; UCX_IB_PKEY is none. As in ``witness.sh``.
-SECRET = re.compile(r"PASS|PWD|TOKEN|SECRET|CREDENTIAL|AUTH|(^|_)KEYS?(_|$)", re.IGNORECASE)
-
-#: Settings in any text: a variable, or what Open MPI lists. A value may have blanks.
-SETTING = re.compile(
-    r"(?<![\w.%-])((?:LD|GLIBC|MALLOC|UCX|OMPI|OPAL|PRTE|PMIX|HWLOC|MPICH|MPIR|I_MPI|MV2|FI|PSM[23]"
-    r"|OMP|GOMP|KMP|OPENBLAS|GOTO|BLIS|MKL)_\w+|(?<=\d\] )[a-z]\w*(?==.*\((?:environment|file \()))"
-    r"=(.*?)(?=\s\w+=|\s\(environment\)|\s\(file \(|[\r\0]|$)",
-    re.MULTILINE,
 )
 
 #: Commands that list every installed package with its version; the first that works is used.
@@ -103,78 +90,10 @@ PROGRAMS = {
 }
 
 
-def read(path: str) -> "str | None":
-    """Content of a small file without its line end; None if it cannot be read."""
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return None
-
-
-#: How long a program, or a file system, may take to answer [s].
-LIMIT = 20
-
-#: Program or directory that did not answer -> description in words. Each is asked only once.
-hung = {}
-
-
-def bounded(command: list, seconds: float = 0) -> tuple:
-    """Exit code and output of a command; returns in time even if it hangs in the kernel.
-
-    Raises OSError if there is no such program. A program that did not end is noted in
-    :data:`hung`. Its exit code is None, in this call and in every later one.
-    """
-    if command[0] in hung:
-        return None, b""
-    seconds = seconds or LIMIT
-    process = subprocess.Popen(
-        command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
-    )
-    try:
-        said = process.communicate(timeout=seconds)[0]
-    except subprocess.TimeoutExpired:
-        hung[command[0]] = "{} did not end within {:g} s".format(" ".join(command), seconds)
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.stdout.close()  # do not wait for the process
-        return None, b""
-    return process.returncode, said
-
-
-def within(function: object) -> object:
-    """Call a function in a process that may hang in the kernel; returns its value.
-
-    Raises TimeoutError if the function takes longer than :data:`LIMIT`, and OSError if the function
-    raised it.
-    """
-    source, sink = multiprocessing.Pipe(duplex=False)
-    pid = os.fork()  # a Process of multiprocessing would be waited for at the end
-    if pid == 0:
-        try:
-            try:
-                sink.send((function(), None))
-            except OSError as error:
-                sink.send((None, (error.errno, error.strerror)))
-        finally:
-            os._exit(0)
-    sink.close()
-    with source:
-        if not source.poll(LIMIT):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, os.WNOHANG)
-            raise TimeoutError("did not answer within {:g} s".format(LIMIT))
-        value, failure = source.recv()
-    os.waitpid(pid, 0)
-    if failure:
-        raise OSError(*failure)
-    return value
-
-
 def output(command, lines=40):
     """First lines that a command prints; None if it is missing, fails or hangs."""
     try:
-        code, said = bounded(command)
+        code, said = answers.bounded(command)
     except OSError:
         return None
     return None if code != 0 else "\n".join(said.decode(errors="replace").splitlines()[:lines])
@@ -184,13 +103,6 @@ def first(pattern, text):
     """First group of a pattern; None if the pattern does not match."""
     match = re.search(pattern, text or "", re.MULTILINE)
     return match.group(1).strip() if match else None
-
-
-def numbers(ranges: str) -> "frozenset[int]":
-    """The numbers in a list of the kernel: ``0-2,5``. Words that are not numbers are left out."""
-    words = (re.fullmatch(r"\s*(\d{1,6})(?:-(\d{1,6}))?\s*", word) for word in ranges.split(","))
-    edges = [(int(word.group(1)), int(word.group(2) or word.group(1))) for word in words if word]
-    return frozenset(number for low, high in edges for number in range(low, high + 1))
 
 
 def cpu():
@@ -309,9 +221,9 @@ def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
     `mountinfo` is a listing to read instead of /proc/self/mountinfo.
     """
     try:
-        found = within(lambda: _file_system(directory, mountinfo))
+        found = answers.within(lambda: _file_system(directory, mountinfo))
     except TimeoutError as error:
-        hung[directory] = "{}: the file system {}".format(directory, error)
+        answers.hung[directory] = "{}: the file system {}".format(directory, error)
         nothing = dict.fromkeys(("mount", "type", "options"))
         return dict(nothing, directory=directory, error=str(error))
     if found["type"] == "lustre" and "error" not in found:
@@ -398,35 +310,11 @@ def settings():
     return {path: "; ".join(lines) for path, lines in sorted(found.items())}
 
 
-def listed(path: str = RECORDED) -> "set[str]":
-    """Names, and beginnings of names, of the variables whose values may be written down."""
-    return {line for line in (read(path) or "").splitlines() if line[:1] not in ("", "#")}
-
-
-def recorded(name: str, value: str, known: "set[str]") -> str:
-    """A value as it may be written down; `known` is from :func:`listed`."""
-    name = name if name[:1].isupper() else "OMPI_MCA_" + name
-    beginnings = {name[: match.end()] for match in re.finditer("_", name)}
-    if SECRET.search(name) or known.isdisjoint(beginnings | {name}):
-        return HIDDEN
-    return without_user(value)
-
-
-def without_user(text: str) -> str:
-    """A text without the users and passwords in addresses."""
-    return re.sub(r"(://)[^/\s\"'<>\\]*@", r"\1" + HIDDEN + "@", text)
-
-
-def redacted(text: str, known: "set[str]") -> str:
-    """A text as it may be written down: without the values of variables that are not known."""
-    return without_user(SETTING.sub(lambda it: it[1] + "=" + recorded(it[1], it[2], known), text))
-
-
 def variables(environment):
     """The variables that affect the measurements, each with its value if that may be written."""
-    known = listed()
+    known = recorded.listed()
     return {
-        name: recorded(name, value, known)
+        name: recorded.recorded(name, value, known)
         for name, value in sorted(environment.items())
         if name.startswith(VARIABLES)
     }
@@ -458,7 +346,7 @@ def collect(directories, gpus=""):
         "settings": settings(),
         "variables": variables(os.environ),
     }
-    return dict(found, hung=sorted(hung.values()))
+    return dict(found, hung=sorted(answers.hung.values()))
 
 
 # --- what a site is written from ------------------------------------------------------------------
@@ -553,7 +441,7 @@ def user_file_systems(listing, user):
         if each["read_only"]:
             continue
         try:
-            each["directory"] = within(lambda each=each: first_writable(each, user))
+            each["directory"] = answers.within(lambda each=each: first_writable(each, user))
         except (OSError, TimeoutError) as error:
             each["error"] = str(error)
     return every
@@ -627,10 +515,10 @@ def asked(questions):
         if shutil.which(command[0]):
             # The exit code of a program that only prints its version means nothing.
             with contextlib.suppress(OSError):
-                said[" ".join(command)] = bounded(command)[1].decode(errors="replace")
+                said[" ".join(command)] = answers.bounded(command)[1].decode(errors="replace")
     found = dict(node(questions["peer"]), programs=programs, said=said)
     found["file_systems"] = user_file_systems(read("/proc/self/mounts") or "", found["user"])
-    return dict(found, hung=sorted(hung.values()))
+    return dict(found, hung=sorted(answers.hung.values()))
 
 
 if __name__ == "__main__":
@@ -639,4 +527,5 @@ if __name__ == "__main__":
         sys.stdout.write(MARK + json.dumps(asked(json.loads(words[1]))) + "\n")
         sys.exit()
     script = words[1] if words[:1] == ["--gpus"] else ""
-    print(without_user(json.dumps(collect(words[2:] if script else words, script), indent=1)))
+    found = collect(words[2:] if script else words, script)
+    print(recorded.without_user(json.dumps(found, indent=1)))

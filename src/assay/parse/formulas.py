@@ -1,7 +1,7 @@
 """How a metric follows from the cells of an output, so that another machine can compute it again.
 
-A test computes its metrics in ``measure(parsed)``, in Python. :func:`of` calls it with rows whose
-numbers remember where they came from. A formula is JSON:
+A test computes its metrics in ``measure(parsed)``, in Python. The cells that it picks by
+``parsed.quantity()`` or ``parsed.cells()`` remember where they came from. A formula is JSON:
 
 - a number;
 - ``["cell", ROW, COLUMN]``: a cell of the rows, rows counted from 0;
@@ -13,11 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
-
-from assay.metrics import UNITS
-from assay.parse import Parsed, Quantity, Row
 
 Formula = float | list[Any]
 
@@ -63,62 +59,25 @@ def formula(value: float) -> Formula:
     return value.formula if isinstance(value, Number) else float(value)
 
 
-def of(
-    measure: Callable[[Parsed], Mapping[str, Any]], parsed: Parsed
-) -> tuple[dict[str, Any], dict[str, list[Formula]]]:
-    """What a test measured, in plain numbers, and the formulas of each metric in their order.
+def origins(measured: Mapping[str, Any]) -> dict[str, list[Formula]]:
+    """The formulas of each metric, in the order of its values.
 
-    A metric is without formulas if the test computed it in another way, for example with a
-    logarithm. `measure` is called once, and again only if it raises an error.
+    A metric is left out if a test computed it in another way, for example with a logarithm.
 
-    :raises Exception: what `measure` raises on plain numbers.
+    :param measured: a quantity, a number or several numbers of each metric, as a test returns them.
     """
-    traced = replace(parsed, rows=tuple(_traced(parsed, at) for at in range(len(parsed.rows))))
-    try:
-        measured = dict(measure(traced))
-    except Exception:  # what a test cannot do with such numbers, it may do with the plain ones
-        return dict(measure(parsed)), {}
     found: dict[str, list[Formula]] = {}
     for name, value in measured.items():
-        many = value.value if isinstance(value, Quantity) else value
+        many = getattr(value, "value", value)  # of a quantity
         values = list(many) if isinstance(many, Sequence) else [many]
         formulas = [formula(one) for one in values if isinstance(one, Number)]
         if formulas and len(formulas) == len(values):
             found[name] = formulas
-    return {name: _plain(parsed, value) for name, value in measured.items()}, found
-
-
-def _plain(parsed: Parsed, value: Any) -> Any:
-    """The numbers themselves; a cell that was a whole number is one again."""
-    match value:
-        case Quantity():
-            return replace(value, value=_plain(parsed, value.value))
-        case [*values]:
-            return [_plain(parsed, one) for one in values]
-        case Number(formula=["cell", at, column]):
-            return parsed.rows[at][column]
-        case Number():
-            return float(value)
-    return value
-
-
-def _traced(parsed: Parsed, at: int) -> Row:
-    """A row whose measured numbers know their place. A count is also an index, so it stays."""
-    measured = [
-        column
-        for column, unit in parsed.units.items()
-        if unit in UNITS and UNITS[unit].kind in ("rate", "time")
-    ]
-    return {
-        column: Number(value, ["cell", at, column])
-        if type(value) is float or (type(value) is int and column in measured)
-        else value
-        for column, value in parsed.rows[at].items()
-    }
+    return found
 
 
 def evaluate(
-    said: Any, rows: Sequence[Row], metric: Callable[[str, str, str, float], float]
+    said: Any, rows: Sequence[Mapping[str, Any]], metric: Callable[[str, str, str, float], float]
 ) -> float:
     """The value of a formula.
 

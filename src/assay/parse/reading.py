@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from assay.parse.formulas import Number
+
 #: Host name and process id.
 Process = tuple[str, int]
 Value = int | float | str
@@ -91,21 +93,41 @@ class Parsed:
 
         :raises KeyError: no row matches, or more than one does.
         """
-        hits = [r for r in self.rows if all(r.get(k) == v for k, v in where.items())]
-        if len(hits) != 1:
-            named = ", ".join(f"{k}={v}" for k, v in where.items())
-            raise KeyError(f"{len(hits)} rows of {self.program} have {named}")
-        return hits[0][column]
+        return self.rows[self._only(where)][column]
 
     def quantity(self, column: str, **where: Value) -> Quantity:
-        """The value that :meth:`at` returns, with the unit of the column.
+        """The value that :meth:`at` returns, with the unit of the column; it knows its cell.
 
         :raises KeyError: as :meth:`at`, or the column has no unit.
         :raises ValueError: the value is not a number.
         """
-        value = self.at(column, **where)
-        # A number that knows its place (assay.parse.formulas) is a float, and keeps its place.
-        return Quantity(value if isinstance(value, float) else float(value), self.units[column])
+        return Quantity(self._cell(self._only(where), column), self.units[column])
+
+    def cells(self, column: str, **where: Value) -> list[float]:
+        """The numbers of a column in the rows that match `where`; each knows its cell.
+
+        :raises KeyError: there is no such column.
+        :raises ValueError: a value is not a number.
+        """
+        return [self._cell(row, column) for row in self._matching(where)]
+
+    def _matching(self, where: Mapping[str, Value]) -> list[int]:
+        """The places of the rows that have all these values."""
+        rows = enumerate(self.rows)
+        return [at for at, row in rows if all(row.get(k) == v for k, v in where.items())]
+
+    def _only(self, where: Mapping[str, Value]) -> int:
+        hits = self._matching(where)
+        if len(hits) != 1:
+            named = ", ".join(f"{k}={v}" for k, v in where.items())
+            raise KeyError(f"{len(hits)} rows of {self.program} have {named}")
+        return hits[0]
+
+    def _cell(self, row: int, column: str) -> float:
+        value = self.rows[row][column]
+        if isinstance(value, Number):  # a metric of another case, which knows where it came from
+            return value
+        return Number(float(value), ["cell", row, column])
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON object that ``assay parse`` prints."""

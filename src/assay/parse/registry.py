@@ -1,7 +1,8 @@
 """Finds the parser for a text: each parser knows lines that only its own programs print.
 
-The parsers are the modules of this package that have a function ``recognise``. The family of a
-parser is the name of its module with hyphens: ``osu_py`` reads the family ``osu-py``.
+The parsers are the modules that have a function ``recognise``, in this package and in the package
+``parse`` of each room. The family of a parser is the name of its module with hyphens: ``osu_py``
+reads the family ``osu-py``.
 """
 
 from __future__ import annotations
@@ -10,22 +11,26 @@ import pkgutil
 from collections.abc import Mapping
 from importlib import import_module
 from inspect import signature
+from pathlib import Path
 from types import ModuleType
 
-from assay import parse as parsers
 from assay.parse.reading import Parsed, ParseError
 
-#: Family -> module of that name.
-_MODULES = {
-    found.name.replace("_", "-"): import_module(f"{parsers.__name__}.{found.name}")
-    for found in pkgutil.iter_modules(parsers.__path__)
-    if found.name != "registry"
-}
+#: The folder of the library; packages of parsers in it, relative to it.
+_LIBRARY = Path(__file__).parents[1]
+_PACKAGES = ("parse", *(f"{each.parent.name}.parse" for each in _LIBRARY.glob("*/parse")))
 
 #: All parsers by family: modules with ``recognise(text) -> bool`` and ``parse(text) -> Parsed``.
 #: The ``parse`` of some takes ``last_size``, see :func:`parse`.
 PARSERS: Mapping[str, ModuleType] = {
-    family: module for family, module in _MODULES.items() if hasattr(module, "recognise")
+    family: module
+    for family, module in sorted(
+        (found.name.replace("_", "-"), import_module(f"assay.{package}.{found.name}"))
+        for package in _PACKAGES
+        for found in pkgutil.iter_modules([str(_LIBRARY.joinpath(*package.split(".")))])
+        if found.name != "registry"
+    )
+    if hasattr(module, "recognise")
 }
 
 

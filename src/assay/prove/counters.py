@@ -7,7 +7,7 @@ the line names the device. What moved within its limit is in the record.
 A script on each node, made from the table, prints counters of the kernel, the links on the PCI bus,
 and the lines of the kernel's log that count. The job script reads its own node. The first rank of
 each other node reads that node (``link-witness.sh``), and so does each process of a meeting
-(``meeting.py``). :mod:`assay.prove.gpu_health` reads the GPUs.
+(``meeting.py``). :mod:`assay.gpu.gpu_health` reads the GPUs.
 
 The form of the counters of memory, heat, ports and PCIe errors is that of the kernel's documents. A
 machine that has them was not there when this was written.

@@ -16,9 +16,7 @@ from typing import Any
 
 from assay.parse import openmpi
 from assay.prove import steering
-from assay.prove.accelerator import Accelerator
 from assay.prove.plan import PRINTED_BY_MPI, Machine
-from assay.workloads.osu import numbers
 
 #: Settings that nobody has to request, as patterns of name and value.
 USUAL = (
@@ -166,16 +164,6 @@ class OpenMpi(Mpi):
         if len(processes) != ranks:
             return [f"{len(processes)} of {ranks} ranks named their library of MPI-IO"]
         return []
-
-
-def cannot_reduce(version: str | None, gpu: Accelerator) -> str:
-    """Why an Open MPI of this stated version may not reduce on these GPUs; else empty."""
-    if numbers(version or "0.0")[:2] >= gpu.reduces_since:
-        return ""
-    since = f"{'.'.join(map(str, gpu.reduces_since))} can reduce in the memory of GPUs"
-    if version is None:
-        return f"this stack does not say which Open MPI it has (openmpi_version): {since}"
-    return f"Open MPI {version} cannot reduce in the memory of GPUs of {gpu.vendor}: {since}"
 
 
 OPEN_MPI = OpenMpi("openmpi")

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from assay.node.provenance import HIDDEN
+from assay.node.recorded import HIDDEN
 from assay.reframe_compat.command import Invocation, Option
 
 

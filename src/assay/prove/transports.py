@@ -25,7 +25,7 @@ UCX before 1.16 has protocol tables too, with UCX_PROTO_ENABLE=y. This setting d
 output: it switches to protocols that were not finished. UCX 1.13.1 then copies through posix what
 it otherwise reads by cma. The tests measure the default, so the setting stays off.
 
-:mod:`assay.prove.gpu_paths` covers the paths of GPU memory, :mod:`assay.prove.mpi` the
+:mod:`assay.gpu.gpu_paths` covers the paths of GPU memory, :mod:`assay.prove.mpi` the
 settings of the MPI library.
 """
 

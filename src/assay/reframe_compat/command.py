@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assay.node.provenance import HIDDEN, without_user
+from assay.node.recorded import HIDDEN, without_user
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 from reframe.core import logging
 from reframe.frontend import reporting
 
-from assay.node import provenance
+from assay.node import recorded
 
 
 def _format(self: Any, of_reframe: Any, record: Any) -> str:
-    return provenance.redacted(of_reframe(self, record), provenance.listed())
+    return recorded.redacted(of_reframe(self, record), recorded.listed())
 
 
 def _variables(self: Any, of_reframe: Any) -> None:
@@ -29,7 +29,7 @@ def _variables(self: Any, of_reframe: Any) -> None:
 
 
 def _update(self: Any, of_reframe: Any, info: Mapping[str, Any]) -> None:
-    texts = {k: provenance.without_user(v) for k, v in info.items() if isinstance(v, str)}
+    texts = {k: recorded.without_user(v) for k, v in info.items() if isinstance(v, str)}
     of_reframe(self, {**info, **texts})
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.node import provenance
+from assay.node import recorded
 
 
 def place(test: Any) -> tuple[Any, Any]:
@@ -97,13 +97,13 @@ def hide_values(test: Any) -> None:
     """
     if not of_assay(test):
         return
-    known = provenance.listed(str(Path(test.stagedir) / "recorded.txt")) or provenance.listed()
+    known = recorded.listed(str(Path(test.stagedir) / "recorded.txt")) or recorded.listed()
     for path in (file for each in _outputs(test) for file in (each, *each.rglob("*"))):
         with contextlib.suppress(OSError):
             if path.is_symlink() or not path.is_file() or path.suffix == ".json":
                 continue
             before = path.read_bytes().decode(errors="surrogateescape")
-            after = provenance.redacted(before, known)
+            after = recorded.redacted(before, known)
             if after != before:
                 written = path.stat()
                 path.write_bytes(after.encode(errors="surrogateescape"))

@@ -17,8 +17,8 @@ from typing import Any
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.catalogue import IN_IMAGE
 from assay.declared import OF_NETWORK
+from assay.node import IN_IMAGE
 from assay.parse import Parsed, openmpi, ucx_log
 from assay.prove import launch, links, mpi, node_state, steering, transports
 from assay.prove.launch import SKIPPED_FILE
@@ -110,7 +110,6 @@ class MpiCheck(StrictCheck):
         """Whether the ranks are on several nodes of a partition ``+inter-node``."""
         return self.between_nodes and self._layout.nodes > 1
 
-    @run_after("setup")
     def _no_path_without_reports(self) -> None:
         library = self.mpi_library
         # What nobody states may have changed since the site was accepted.
@@ -119,8 +118,9 @@ class MpiCheck(StrictCheck):
         why = f"the MPI {library.word} reports no path that the suite can read; Open MPI does"
         self.leave_out(kind, isinstance(self, UcxMixin) and not library.reports, why)
 
-    @run_after("setup")
-    def _choose_ranks(self) -> None:
+    def place_ranks(self) -> None:
+        self._no_path_without_reports()
+        self.env_vars.update(self.mpi_library.report)
         partition = self.current_partition
         try:
             if partition.processor.num_cpus or self.layout(FEW) != self.layout(MANY):
@@ -164,25 +164,21 @@ class MpiCheck(StrictCheck):
             raise SizingError(f"{wanted} nodes are needed, {partition.fullname} offers {nodes}")
         return spread(wanted, places, self.ranks_on)
 
-    @run_before("run")
-    def _ask_the_mpi(self) -> None:
-        self.env_vars.update(self.mpi_library.report)
-
-    @run_before("run", always_last=True)
-    def _witness_the_ranks(self) -> None:
+    def launch_prefix(self) -> list[str]:
+        """The scripts that read the rank, and on several nodes the link, before it starts."""
         if not self.witnessed:
-            return
-        options = [*self.job.launcher.options]
+            return []
+        words = []
         if self._crosses_the_link:
             device = self.partition_extra("network_device")
-            options += [f'"$assay_stage"/{links.WITNESS.name}', device]
+            words = [f'"$assay_stage"/{links.WITNESS.name}', device]
             shutil.copy(links.WITNESS, self.stagedir)  # every node can read the stage directory
             # Consecutive ranks share a node. Half of all ranks, and so one rank of each pair, is
             # then on another node. mpirun places the ranks this way by default.
             self.env_vars["SLURM_DISTRIBUTION"] = "block"
             self.keep_files.append(links.READINGS)
         how = "inside" if "image" in self.current_environ.extras else "rank"
-        self.job.launcher.options = [*options, f'"$assay_stage"/{steering.WITNESS.name}', how]
+        return [*words, f'"$assay_stage"/{steering.WITNESS.name}', how]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Compares the reports of MPI, the program and the link with the requested run."""
@@ -370,12 +366,14 @@ class TransportMixin(UcxMixin):
     #: The data path under test, one of those in :mod:`assay.prove.transports`.
     transport = parameter(transports.TESTED)
 
+    #: Features of the partitions on which it runs, if they also name the transport.
+    partitions: Sequence[str] = ("+intra-node", "+inter-node")
+
     @run_after("init")
     def _select(self) -> None:
-        kinds = ["intra-node"]
-        if self.parallel and transports.TRANSPORTS[self.transport].network:
-            kinds.append("inter-node")
-        self.valid_systems = [f"+{kind} +{self.transport}" for kind in kinds]
+        far = self.parallel and transports.TRANSPORTS[self.transport].network
+        there = [its for its in self.partitions if far or "+inter-node" not in its]
+        self.valid_systems = [f"{its} +{self.transport}" for its in there]
 
     @run_before("run")
     def _force_the_path(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -40,6 +41,28 @@ def site_references() -> References:
 
 # A run looks up hundreds of metrics, and strict YAML takes milliseconds to read.
 _read_once = cache(References.load)
+
+
+def environments(partition: Any, stack: Any) -> tuple[Any, ...]:
+    """The environments of the site that a job has, in the order of their loading."""
+    return rt.runtime().system.preload_environ, partition.local_env, stack
+
+
+def given_environment(of_site: Sequence[Any]) -> dict[str, str]:
+    """The environment of this process without what belongs to the site.
+
+    ReFrame loads the modules and variables of a system into it. A person may have loaded modules
+    that the site names, or found them loaded at login.
+
+    :param of_site: its environments, see :func:`environments`.
+    """
+    modules, of_system = rt.runtime().modules_system, of_site[0].env_vars
+    named = [each for environ in of_site for each in environ.modules_detailed]
+    with rt.temp_environment():
+        for module in reversed(named):
+            if modules.is_module_loaded(module["name"]):
+                modules.unload_module(**module)
+        return {name: it for name, it in os.environ.items() if name not in of_system}
 
 
 def misdescribed(partition: Any, what: str) -> ConfigError:

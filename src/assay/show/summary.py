@@ -88,7 +88,7 @@ def outcome(session: Session) -> Outcome:
 
 
 def exit_code(session: Session) -> Exit:
-    """The code of the verdict; 0 if nothing but other work makes it PARTIAL (assay.run.case)."""
+    """The code of the verdict; 0 if nothing but other work makes it PARTIAL (assay.run.strict)."""
     word, unjudged = outcome(session).word, any(case.not_judged for case in session.cases)
     return Exit.PASS if word == "PARTIAL" and unjudged and len(session.partial) == 1 else Exit[word]
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from assay.declared import PLACE
+from assay.declared import CONFIGURATIONS, INTER, INTRA, PLACE
 from assay.declared import Figure as Declared
-from assay.prove.gpu_paths import CONFIGURATIONS, INTER, INTRA
 from assay.show.figure import Absent, Figure, Shown
 from assay.store.cases import Case
 
@@ -43,10 +42,10 @@ def of_partitions(cases: Iterable[Case]) -> Mapping[tuple[str, str], str]:
     planned: dict[tuple[str, str], str] = {}
     for case in cases:
         partition = (case.system, case.partition)
-        configuration = CONFIGURATIONS.get(case.parameters.get("configuration", ""))
-        if configuration and len(configuration.places) == 1:
+        places = CONFIGURATIONS.get(case.parameters.get("configuration", ""), ())
+        if len(places) == 1:
             # A configuration that differs from the others in only one place is run only there.
-            planned[partition] = _WORDS[configuration.places[0]]
+            planned[partition] = _WORDS[places[0]]
         if case.kind == "network" and case.nodes:
             place = IN_NODE if case.nodes == 1 else BETWEEN
             found[partition] = BETWEEN if found.get(partition) == BETWEEN else place
@@ -55,7 +54,7 @@ def of_partitions(cases: Iterable[Case]) -> Mapping[tuple[str, str], str]:
 
 def configurations(place: str) -> list[str]:
     """The configurations of GPU memory that differ from each other in this place."""
-    return [n for n, of in CONFIGURATIONS.items() if place in map(_WORDS.get, of.places)]
+    return [n for n, its in CONFIGURATIONS.items() if place in map(_WORDS.get, its)]
 
 
 def ranks(case: Case) -> str:

@@ -16,16 +16,16 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
 from assay import files, slurm
 from assay.node import provenance
-from assay.sites import describe, detect
+from assay.sites import ask
+from assay.sites.site_yaml import SiteFile, Stack, copied, one_of
 
 #: Sections in which ReFrame joins all files to one, and those to which a later file adds in front.
 #: To any other section it adds at the end.
@@ -34,32 +34,15 @@ JOINED, IN_FRONT = ("general", "logging", "schedulers"), ("systems", "autodetect
 #: Where options of jobs say how many GPUs of a node a job gets.
 GPUS = re.compile(r"(?:gpus-per-node=|gres=gpu:|\bngpus=)(?:[a-zA-Z]\w*:)?(\d+)")
 
+#: Share of the memory that a matrix may take, of a node that is ours alone.
+ALONE = 0.8
+
 #: Where options of jobs name a partition of Slurm.
 PARTITION = re.compile(r"(?:^|\s)(?:--partition[= ]|-p ?)([^\s,]+)")
 
 
-class Addition(msgspec.Struct, forbid_unknown_fields=True):
-    """It has features; it may have of, extras, environs (a place only) and set."""
-
-    features: list[str]
-    of: str = ""
-    extras: dict[str, Any] = {}
-    environs: list[str] = []
-    set: dict[str, Any] = {}
-
-
-class Words(msgspec.Struct, forbid_unknown_fields=True):
-    """The file has system, places and stacks."""
-
-    system: str
-    places: dict[str, Addition]
-    stacks: dict[str, Addition]
-
-
 #: Parts of a configuration.
 Parts = list[dict[str, Any]]
-
-T = TypeVar("T")
 
 
 def load(paths: Sequence[Path]) -> Any:
@@ -100,16 +83,6 @@ def sections(config: Any) -> dict[str, Any]:
     return whole
 
 
-def one_of(known: Mapping[str, T], name: str, nobody: str) -> T:
-    """The entry of a name.
-
-    :param nobody: what the message says before the name if there is no such entry.
-    """
-    if name not in known:
-        raise ConfigError(f"{nobody} {name!r}; {files.nearest(name, known)}")
-    return known[name]
-
-
 def named(config: Any, name: str, where: str) -> dict[str, Any]:
     """The system of a name."""
     known: dict[str, dict[str, Any]] = {system["name"]: system for system in config["systems"]}
@@ -117,7 +90,7 @@ def named(config: Any, name: str, where: str) -> dict[str, Any]:
 
 
 def join(
-    file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]
+    file: Path, said: SiteFile, theirs: Sequence[Path], known: Iterable[str]
 ) -> tuple[dict[str, Any], Parts, Parts]:
     """The configuration of some files with the places and stacks of ``assay.yaml``.
 
@@ -138,33 +111,26 @@ def join(
     topology = Path(os.path.expandvars(config.get("general/0/topology_prefix") or ""))
     places: Parts = []
     stacks: Parts = []
-    for name, stack in said.stacks.items():
-        _check(f"{file}: stacks/{name}", config, stack.set, "environments")
+    ours = {name: stack for name, stack in said.stacks.items() if stack is not None}
     for name, place in said.places.items():
+        if place is None:
+            continue
         where = f"{file}: places/{name}"
         base = one_of(bases, place.of, f"{where}/of: {said.system} has no partition")
         if name in bases:
             raise ConfigError(
                 f"{where}: is the name of a partition of {said.system}; choose another"
             )
-        clone = {
-            **copy.deepcopy(base),
-            "name": name,
-            "environs": place.environs or _environs(where, base, said.stacks),
-            "features": place.features,
-            "extras": {
-                **{key: it for key, it in base.get("extras", {}).items() if key not in {*known}},
-                **place.extras,
-            },
-        }
+        of_theirs = {key: it for key, it in base.get("extras", {}).items() if key not in {*known}}
+        clone = copied({**base, "name": name, "features": [], "extras": of_theirs}, place)
+        if not place.environs:
+            clone["environs"] = _environs(where, base, ours)
         _describe(clone, topology / f"{said.system}-{place.of}")
-        clone.update(place.set)
-        _check(where, config, place.set, "systems", "partitions")
         places.append(clone)
         config.select_subconfig(f"{said.system}:{place.of}", ignore_resolve_errors=True)
         defined = {each["name"]: each for each in config["environments"]}
         for environ in clone["environs"]:
-            made = _stack(file, environ, said.stacks, defined)
+            made = _stack(file, environ, ours, defined)
             made["target_systems"] = [f"{said.system}:{name}"]
             if environ not in everywhere:
                 made["target_systems"].append(said.system)
@@ -173,7 +139,7 @@ def join(
     return whole, places, stacks
 
 
-def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Addition]) -> list[str]:
+def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Stack]) -> list[str]:
     found = [name for name, stack in stacks.items() if (stack.of or name) in base["environs"]]
     if not found and stacks:
         raise ConfigError(
@@ -184,23 +150,13 @@ def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Addition
 
 
 def _stack(
-    file: Path, name: str, stacks: Mapping[str, Addition], defined: Mapping[str, dict[str, Any]]
+    file: Path, name: str, stacks: Mapping[str, Stack], defined: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """The definition of a stack for the places of a partition."""
     said = one_of(stacks, name, f"{file}: environs: no stack")
     nobody = f"{file}: stacks/{name}: the partition has no environment"
-    base = copy.deepcopy(one_of(defined, said.of or name, nobody))
-    extras = {**base.get("extras", {}), **said.extras}
-    return {**base, **said.set, "name": name, "features": said.features, "extras": extras}
-
-
-def _check(where: str, config: Any, given: Iterable[str], *kinds: str) -> None:
-    """Refuses keys that ReFrame does not know; its own message would not say where they are."""
-    schema = config.schema
-    for kind in kinds:
-        schema = schema["properties"][kind]["items"]
-    for key in given:
-        one_of(schema["properties"], key, f"{where}/set: ReFrame has no key")
+    base = one_of(defined, said.of or name, nobody)
+    return {**copied({**base, "features": []}, said), "name": name}
 
 
 def _describe(clone: dict[str, Any], topology: Path) -> None:
@@ -215,7 +171,7 @@ def _describe(clone: dict[str, Any], topology: Path) -> None:
         path = topology / f"{key}.json"
         if not clone.get(key) and path.is_file():
             clone[key] = json.loads(path.read_text(encoding="utf-8"))
-    extras, local = clone["extras"], clone["scheduler"] == "local"
+    extras, local = clone.setdefault("extras", {}), clone["scheduler"] == "local"
     known = clone.get("processor") and "memory_bytes" in extras
     shape = None if local or known else _of_slurm(clone)
     if local:
@@ -223,9 +179,9 @@ def _describe(clone: dict[str, Any], topology: Path) -> None:
         extras.setdefault("memory_bytes", provenance.memory()["limit"])
     elif shape:
         clone["processor"] = clone.get("processor") or shape.processor
-        if shape.memory_bytes > describe.CONFIGURED:
+        if shape.memory_bytes > slurm.CONFIGURED:
             extras.setdefault("memory_bytes", shape.memory_bytes)
-            extras.setdefault("memory_fraction", describe.ALONE)
+            extras.setdefault("memory_fraction", ALONE)
     if "gpu" in clone["features"] and not clone.get("devices"):
         said = [*clone.get("access", ()), *options(clone)]
         stated = [int(found[1]) for option in said if (found := GPUS.search(option))]
@@ -252,4 +208,4 @@ def _of_slurm(partition: Mapping[str, Any]) -> slurm.Shape | None:
     return None
 
 
-_answers = functools.cache(detect.slurm)
+_answers = functools.cache(ask.slurm)

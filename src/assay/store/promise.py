@@ -10,6 +10,7 @@ on purpose, for example by ``-n``, is PARTIAL.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,6 @@ import msgspec
 from assay import files
 from assay.prove.plan import Call
 from assay.reframe_compat.selection import PLACES
-from assay.store import bundle
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import line, sequence
 
@@ -322,7 +322,7 @@ def state(
     return {
         **said,
         "faults": faults,
-        "sha256": bundle.sha256(path.read_bytes()),
+        "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "promised": promised,
         "there": there,
         "nothing_judged": promise.nothing_judged,

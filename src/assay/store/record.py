@@ -65,12 +65,9 @@ def of_output(parsed: Parsed | None) -> dict[str, Any]:
     """The part of a record that comes from the output; empty if the output could not be read."""
     if parsed is None:
         return {}
-    return {
-        "family": parsed.family,
-        "program": parsed.program,
-        "version": parsed.version,
-        "parsed": parsed.as_dict(),
-    }
+    output = {key: its for key, its in vars(parsed).items() if key != "rounded"}
+    named = {key: output[key] for key in ("family", "program", "version")}
+    return {**named, "parsed": output}
 
 
 def of_peak(what: str, peak: float, value: float, unit: str) -> dict[str, Any]:

@@ -34,8 +34,8 @@ from reframe.core.logging import INFO, WARNING, getlogger
 
 from assay import declared, files
 from assay.judge import RED, Verdict
-from assay.node import provenance
-from assay.node.provenance import without_user
+from assay.node import answers
+from assay.node.recorded import without_user
 from assay.quantities import number
 from assay.reframe_compat import leash, runner, testcase
 from assay.store import promise as promises
@@ -228,13 +228,13 @@ def _watch_files(folder: Path, over: threading.Event) -> None:
     while not over.wait(0 if silent else EVERY):
         look = subprocess.Popen(["stat", "-f", folder], stdin=null, stdout=null, stderr=null)
         try:
-            look.wait(provenance.LIMIT)
+            look.wait(answers.LIMIT)
             silent = 0
         except subprocess.TimeoutExpired:
             look.kill()  # it may never end, so nobody waits for it
             silent += 1
         if silent == 2:
-            said = f"its file system did not answer within {2 * provenance.LIMIT:g} s"
+            said = f"its file system did not answer within {2 * answers.LIMIT:g} s"
             # No log: its file may be on that file system.
             print(f"assay: {folder}: {said}: the run ends", file=sys.stderr)
             os.kill(os.getpid(), signal.SIGTERM)

@@ -8,7 +8,7 @@ import shell
 from bench import run_reframe
 from shell import ROOT
 
-from assay.sites import machine
+from assay.describe import machine
 from studies import paired
 
 

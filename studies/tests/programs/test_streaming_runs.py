@@ -10,7 +10,7 @@ import pytest
 import yaml
 from bench import ROOT, Recorded, live_program, live_ucx
 
-from assay.sites import detect
+from assay.describe import detect
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from assay.compare.bisection import Measured, alone, in_rounds
-from assay.compare.tournament.measured import Pair
+from assay.fleet.bisection import Measured, alone, in_rounds
+from assay.fleet.tournament.measured import Pair
 from assay.prove import groups
 from studies.doc003 import crossing
 from studies.doc003.crossing import ACROSS, WITHIN

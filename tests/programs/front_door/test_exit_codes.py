@@ -19,7 +19,7 @@ from test_beside import THEIRS
 from test_certificate import Signed
 
 from assay import cli
-from assay.calibrate import launches
+from assay.archive.calibrate import launches
 from assay.exits import Exit
 from assay.judge import Verdict
 from assay.show import nodes

@@ -1,0 +1,378 @@
+"""Judges a session again, from its verbatim outputs and the references of the site.
+
+The parsers read the outputs anew. The formulas in the records give the metrics, and
+:func:`assay.judge.judge` gives the verdicts. The evidence of each launch is found again by the
+functions of :mod:`assay.prove` that the run used. What does not follow is a contradiction. A metric
+or evidence that cannot be derived again is counted: it rests on the record of the case.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatch
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from assay import files
+from assay.archive import bundle
+from assay.judge import (
+    GREEN,
+    Reference,
+    References,
+    ReferencesError,
+    Verdict,
+    curves,
+    judge,
+    judge_ratios,
+)
+from assay.parse import Parsed, ParseError, formulas, openmpi, reading, ucx_log
+from assay.parse.registry import PARSERS
+from assay.prove import launch, transports
+from assay.quantities import number
+from assay.store.cases import Case, Session, grouped
+from assay.store.record import CALIBRATION
+from assay.store.sanitize import finite, line, mapping, sequence
+
+#: How a metric was confirmed.
+OUTPUTS = "outputs"
+
+#: Files of a case that no benchmark wrote.
+_OURS = (".json", ".sh", ".yaml", ".lock", ".launch")
+
+#: Standard output and error of a job, and the logs of UCX, as ReFrame and the tests name them.
+_OUT, _ERR, _UCX = "rfm_*job.out", "rfm_*job.err", "ucx.*.log"
+
+#: Evidence in a record whose files a bundle does not have -> what it is.
+_NOT_KEPT = {"node_health": "counters of the nodes", "settings": "settings", "link": "bytes moved"}
+
+#: The time zone in a container may be any [s].
+_ZONES = 15 * 3600.0
+
+
+@dataclass
+class Again:
+    """One case, judged again.
+
+    :ivar read_from: the files whose text gives the rows of the record.
+    :ivar metrics: metric -> :data:`OUTPUTS`, or why it rests on the record.
+    :ivar contradictions: what does not follow, one line each.
+    """
+
+    case: Case
+    read_from: tuple[str, ...] = ()
+    metrics: dict[str, str] = field(default_factory=dict)
+    contradictions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What the outputs of one attempt give: the files, their rows, or a row that differs."""
+
+    files: tuple[str, ...] = ()
+    parsed: Parsed | None = None
+    differs: str = ""
+
+
+class _Unknown(Exception):
+    """A value cannot be computed again; the argument is the reason."""
+
+
+class Judge:
+    """Judges the cases of a session.
+
+    :ivar evidence: kind of evidence, and whether it was found again -> number of launches.
+    """
+
+    def __init__(self, session: Session, references: References) -> None:
+        self._references = references
+        self._alone = not {"--mode", "--max-retries"} & {
+            word.partition("=")[0] for word in session.command.split()
+        }
+        self._attempts = grouped(((c.unique_name, c.where), c) for c in session.attempts)
+        self._readings: dict[int, _Reading] = {}
+        self._asked: list[tuple[str, str, str]] = []
+        self.evidence: Counter[tuple[str, bool]] = Counter()
+        self.cases = [self._case(case) for case in session.cases if case.record]
+
+    def _case(self, case: Case) -> Again:
+        found = Again(case)
+        tries = self._attempts[case.unique_name, case.where]
+        until = [c.record is case.record for c in tries].index(True) + 1
+        attempts = [c for c in tries[:until] if c.record.get("metrics")]
+        found.read_from = self._reading(case).files
+        found.contradictions += [
+            reading.differs for reading in map(self._reading, attempts or [case]) if reading.differs
+        ]
+        for attempt in tries[:until]:
+            for kind, against in _evidence(attempt):
+                self.evidence[kind, against is not None] += 1
+                # The record of a launch that failed names why, and has no metrics.
+                if against and (attempt.record.get("metrics") or attempt.verdict in GREEN):
+                    place = attempt.outputs[0].parent.name
+                    found.contradictions += [f"{place}: {line}" for line in against]
+        if case.verdict in GREEN and case.problems:
+            found.contradictions.append(
+                f"the verdict is {case.verdict.value}, and there is a problem: {case.problems[0]}"
+            )
+        counted = [c for c in attempts if not c.busy]
+        for name, raw in mapping(case.record.get("metrics")).items():
+            entry = mapping(raw)
+            try:
+                # What other work left without a verdict has the values of its last launch alone.
+                self._value([case] if case.busy else counted, name, entry)
+                found.metrics[name] = OUTPUTS
+            except _Unknown as why:
+                found.metrics[name] = str(why)
+            except ValueError as error:
+                found.metrics[name] = OUTPUTS
+                found.contradictions.append(f"{name}: {error}")
+            if not case.busy:
+                found.contradictions += self._verdict(case, name, entry)
+        if not case.busy:
+            found.contradictions += self._curve(case, counted)
+        return found
+
+    def _value(self, attempts: Sequence[Case], name: str, entry: Mapping[str, Any]) -> None:
+        """Computes a metric again.
+
+        :raises ValueError: the outputs give another value.
+        :raises _Unknown: they do not give the value.
+        """
+        samples = [finite(sample) for sample in sequence(entry.get("samples"))]
+        if not samples or None in samples:
+            raise ValueError("the record has no finite samples of it")
+        again = [v for attempt in attempts for v in self._own(attempt, name)][-len(samples) :]
+        if lost := len(samples) - len(again):
+            raise _Unknown(f"{lost} of {len(samples)} launches left no output")
+        if again != samples:
+            raise ValueError(
+                f"the outputs give {_listed(again)}, the record says {_listed(samples)}"
+            )
+        middle = statistics.median(again)
+        if entry.get("value") != middle:
+            raise ValueError(
+                f"its launches give {number(middle, 6)}, the record says {entry.get('value')}"
+            )
+
+    def _own(self, attempt: Case, name: str) -> list[float]:
+        """The values of a metric in one launch, from its outputs."""
+        said = mapping(mapping(attempt.record.get("metrics")).get(name)).get("origin")
+        if not isinstance(said, list) or not said:
+            raise _Unknown("its record does not say how it was computed")
+        reading = self._reading(attempt)
+        if reading.parsed is None and any(map(_has_cell, said)):
+            raise _Unknown("no single output has the rows that its test read")
+        rows = reading.parsed.rows if reading.parsed else ()
+        return [formulas.evaluate(one, rows, self._metric_of_another) for one in said]
+
+    def _metric_of_another(self, unique_name: str, where: str, name: str, value: float) -> float:
+        key = unique_name, where, name
+        if key in self._asked:
+            raise ValueError(f"{name} of {unique_name} is computed from itself")
+        self._asked.append(key)
+        try:
+            others = self._attempts.get((unique_name, where), [])
+            known = [v for other in others if other.record for v in self._own(other, name)]
+        finally:
+            self._asked.pop()
+        if value not in known:
+            raise ValueError(
+                f"{name} of {unique_name} was {_listed(known)}, not {number(value, 6)}"
+            )
+        return value
+
+    def _reading(self, attempt: Case) -> _Reading:
+        key = id(attempt.record)
+        if key not in self._readings:
+            self._readings[key] = _read(attempt)
+        return self._readings[key]
+
+    def _verdict(self, case: Case, name: str, entry: Mapping[str, Any]) -> Iterator[str]:
+        """What speaks against the verdict of a metric."""
+        said = entry.get("verdict")
+        if entry.get("why") == CALIBRATION:
+            return
+        peak = finite(mapping(entry.get("percent_of")).get("peak"))
+        unit = line(entry.get("unit"))
+        try:
+            expected = self._references.find(_keys(case), name, unit, peak)
+        except ReferencesError as error:
+            yield f"{name}: {error}"
+            return
+        if not isinstance(expected, Reference):
+            if said != Verdict.RECORDED.value:
+                yield f"{name}: {said}, and the site does not judge it: {expected.why}"
+            return
+        bounds = expected.value, expected.lower_bound, expected.upper_bound
+        before = tuple(entry.get(key) for key in ("reference", "lower", "upper"))
+        if before != bounds:
+            yield (
+                f"{name}: was judged by {_listed(before)} (value, bounds), and the references of "
+                f"the site say {_listed(bounds)}"
+            )
+            return
+        samples = [v for v in map(finite, sequence(entry.get("samples"))) if v is not None]
+        if samples and (follows := judge(samples, expected)).verdict.value != said:
+            yield f"{name}: says {said}, {follows.verdict.value} follows: {follows.why}"
+
+    def _curve(self, case: Case, attempts: Sequence[Case]) -> Iterator[str]:
+        """What speaks against a curve, by the rules for whole curves; the peak is left out."""
+        pattern = line(case.record.get("curve"))
+        readings = [self._reading(attempt).parsed for attempt in attempts]
+        if case.verdict not in GREEN or pattern not in curves.limits() or not all(readings):
+            return
+        once = {
+            int(size): time
+            for size, said in mapping(case.record.get("once")).items()
+            if size.isdigit() and (time := finite(said)) is not None
+        }
+        launches, outputs = [], [*filter(None, readings)]
+        for parsed in outputs:
+            column = curves.column(parsed.rows)
+            ratios = dict(curves.ratios(parsed.rows, pattern, once, alone=self._alone))
+            if column and not self._alone:
+                try:
+                    bounds = self._references.envelope(_keys(case), column, parsed.units[column])
+                except ReferencesError as error:
+                    yield str(error)
+                    return
+                ratios.update(curves.outside(parsed.rows, bounds))
+            launches.append(ratios)
+        best = curves.best([parsed.rows for parsed in outputs], pattern, once)
+        follows = judge_ratios(launches, best)
+        if launches and follows.verdict is not Verdict.PASS:
+            yield f"says {case.verdict.value}, {follows.verdict.value} follows: {follows.why}"
+
+
+def _keys(case: Case) -> dict[str, Any]:
+    """The keys by which the references of a case are looked up."""
+    return {"system": case.system, **case.key}
+
+
+def _evidence(attempt: Case) -> Iterator[tuple[str, list[str] | None]]:
+    """Each kind of evidence of a launch, with what the files say against its record.
+
+    It is None where the bundle does not have the files, or the record is too old.
+    """
+    proof, transport = attempt.proof, attempt.transport
+    ended, err, logs = (_text(attempt, name) for name in (launch.FILE, _ERR, _UCX))
+    yield "exit code and time", None if ended is None else _ended(ended, attempt)
+    ranks, world = mapping(proof.get("ranks")), openmpi.parse(err or "")
+    if "pml" in proof:
+        hosts = dict(Counter(host for host, _ in world.selected))
+        seen = {"hosts": hosts, "ranks": {**ranks, "seen": world.ranks_seen}}
+        several = [f"{world.worlds} worlds came up"] if world.worlds > 1 else []
+        against = [*world.aborts, *several, *_other({"pml": sorted(world.pml), **seen}, proof)]
+        known = err is not None and proof.get("mpi", "openmpi") == "openmpi"
+        yield "world", against if known else None
+    if "means" in proof and transport in transports.TRANSPORTS:
+        log = ucx_log.parse(logs or "")
+        log = transports.without_farewells(transport, log, world.farewells if ranks else 0)
+        sizes, processes = proof.get("sizes", ()), ranks.get("asked", 2)
+        again = asdict(transports.prove(transport, log, sizes, processes=processes))
+        against = [*again.pop("problems"), *_other(again, proof)]
+        yield "path", against if logs is not None and "sizes" in proof else None
+    for key, kind in _NOT_KEPT.items():
+        if attempt.record.get(key) or proof.get(key):
+            yield kind, None
+
+
+def _ended(text: str, attempt: Case) -> list[str]:
+    """What the record of a launch by its job script says against the case."""
+    try:
+        ended = launch.parse(text)
+    except ValueError as error:
+        return [str(error)]
+    times = {"benchmark": ended.end - ended.begin, "began": ended.begin}
+    return [
+        *([f"{launch.FILE} has exit code {ended.rc}"] if ended.rc else []),
+        *_other(times, mapping(attempt.record.get("seconds"))),
+        *launch.out_of_time(ended, 0.0, _text(attempt, _OUT) or "", _ZONES),
+    ]
+
+
+def _other(again: Mapping[str, Any], said: Mapping[str, Any]) -> list[str]:
+    """What the files give otherwise than the record says, one line for each key."""
+    return [
+        f"the files give {key} {it}, the record says {said[key]}"
+        for key, it in again.items()
+        if key in said and it != said[key]
+    ]
+
+
+def _text(attempt: Case, pattern: str) -> str | None:
+    """The text of the files with such names; None if there is none, or one is too large."""
+    found = sorted(path for path in attempt.outputs if fnmatch(path.name, pattern))
+    with suppress(ParseError):
+        return "".join(map(_of_file, found)) if found else None
+    return None
+
+
+def _of_file(path: Path) -> str:
+    return reading.of_bytes(files.read_bytes(path, bundle.MOST_OF_MEMBER))
+
+
+def _read(attempt: Case) -> _Reading:
+    """The rows of an attempt, if its parser reads them from its outputs."""
+    said = mapping(attempt.record.get("parsed"))
+    parser = PARSERS.get(line(said.get("family")))
+    if parser is None:
+        return _Reading()
+    texts = {}
+    for path in (path for path in attempt.outputs if path.suffix not in _OURS):
+        with suppress(ParseError):
+            texts[f"{path.parent.name}/{path.name}"] = _of_file(path)
+    pairs = [(a, b) for b in texts if b.endswith(".out") for a in texts if a != b]
+    # A test may have told the parser the last message size.
+    ways: list[dict[str, Any]] = [{}]
+    sizes = [mapping(row).get("size") for row in sequence(said.get("rows"))]
+    if "last_size" in signature(parser.parse).parameters and sizes:
+        ways.append({"last_size": sizes[-1]})
+    differs = ""
+    for names in [*((name,) for name in texts), *pairs]:
+        text = "".join(texts[name] for name in names)
+        for options in ways:
+            try:
+                parsed: Parsed = parser.parse(text, **options)
+            except ParseError:
+                continue
+            difference = _difference(parsed, said)
+            if not difference:
+                return _Reading(names, parsed)
+            # A text of the same program is the output of the case.
+            if len(names) == 1 and not differs and parsed.program == said.get("program"):
+                differs = f"{names[0]} does not give the rows of its record: {difference}"
+    return _Reading(differs=differs)
+
+
+def _difference(parsed: Parsed, said: Mapping[str, Any]) -> str:
+    """The first difference between an output and the record of it, in words."""
+    now = json.loads(json.dumps(parsed.as_dict()))
+    for key in ("program", "version", "complete", "problems", "units"):
+        if now[key] != said.get(key):
+            return f"{key} is {now[key]}, the record says {said.get(key)}"
+    rows = sequence(said.get("rows"))
+    if len(rows) != len(now["rows"]):
+        return f"it has {len(now['rows'])} rows, the record {len(rows)}"
+    for at, (new, old) in enumerate(zip(now["rows"], rows)):
+        for column, value in new.items():
+            if (recorded := mapping(old).get(column)) != value:
+                return f"row {at + 1}: {column} is {value}, the record says {recorded}"
+    return ""
+
+
+def _has_cell(said: Any) -> bool:
+    return isinstance(said, list) and (said[:1] == ["cell"] or any(map(_has_cell, said[1:])))
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(
+        f"{v:.10g}" if isinstance(v, (int, float)) and not isinstance(v, bool) else str(v)
+        for v in values
+    ) or "nothing"  # fmt: skip

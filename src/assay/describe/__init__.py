@@ -1,0 +1,1 @@
+"""Machines that nobody prepared: what they have, and the site that is written of it."""

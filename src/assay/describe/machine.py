@@ -1,0 +1,199 @@
+"""A machine that describes itself: partitions of a site without scheduler, detected on the node.
+
+ASSAY_SCRATCH chooses where files are written (default: ``scratch`` below the results).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from reframe.core.exceptions import ConfigError
+from reframe.utility.cpuinfo import cpuinfo
+
+from assay import catalogue, sites
+from assay.describe import detect
+from assay.node import answers, provenance
+from assay.prove import mpi
+from assay.prove.busy import PROCESSES
+from assay.prove.transports import SWITCHED
+from assay.reframe_compat import command
+from assay.sites import ask, site_yaml, stacks
+from assay.sites.site_yaml import SiteFile
+
+#: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
+MEMORY_FRACTION = 0.02
+
+#: Polling rates of ReFrame for local jobs [1/s]. The end of a job ends the pause between two polls
+#: (:mod:`assay.reframe_compat.polling`), so little but a time limit waits for the next poll. A poll
+#: takes milliseconds of a processor that may belong to the benchmark.
+OFTEN = {"poll_rate_max": 20, "poll_rate_min": 5}
+
+
+def distribution(site_file: str | Path) -> dict[str, Any]:
+    """The stack ``system``: the programs that the distribution installed, each a feature.
+
+    Without those of Open MPI, if mpirun is of another MPI: each rank would be a world of its own.
+    """
+    features, extras = detect.described()
+    extras["provenance"] = "packages of the distribution"
+    programs = detect.programs() if "mpi" in extras else {}
+    if apart := [word for word, name in programs.items() if _of_open_mpi(name)]:
+        features = [word for word in features if word not in apart]
+        extras["provenance"] += f", without {', '.join(apart)}: linked to Open MPI, not to mpirun's"
+    if command := osu_py(sites.repository(site_file)):
+        features.append("osu-py")
+        extras["osu_py_command"] = command
+    return {"name": "system", "features": features, "extras": extras}
+
+
+def _of_open_mpi(program: str) -> bool:
+    linked = ask.output("ldd", shutil.which(program) or program)
+    return mpi.of_run(re.findall(r"=> (/\S+)", linked), "") is mpi.OPEN_MPI
+
+
+def osu_py(repository: Path) -> str | None:
+    """How the checkout's own Python ports of OSU are started; None if `make setup` made none."""
+    python, ports = repository / ".venv/bin/python", repository / ".cache/osu-py"
+    if not (python.exists() and (ports / "osu_latency.py").exists()):
+        return None
+    return f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
+
+
+def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str, Any]:
+    """The packages of the distribution, or with STACK=spack the packages that Spack built here.
+
+    The Spack stack is that of the site ``debian12`` (`make spack SITE=debian12`). Programs that it
+    lacks and that need no MPI are added from the distribution.
+
+    :param instead: what a user can do who has no MPI.
+    :raises ConfigError: mpirun is not there, or does not say of which MPI it is; or as
+        :func:`assay.sites.stacks.spack`.
+    """
+    if os.environ.get("ASSAY_STACK") != "spack":
+        if fault := _no_mpi():
+            raise ConfigError(f"{site_file}: {fault}; {instead}, or load the module of an MPI")
+        return distribution(site_file)
+    lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
+    spack = stacks.spack(site_file, lock, of="debian12")
+    serial = [
+        word
+        for word in detect.programs()
+        if catalogue.PROGRAMS[word].serial and word not in spack["features"]
+    ]
+    if serial:
+        spack["features"] += serial
+        spack["extras"]["provenance"] += f"; of the distribution: {', '.join(serial)}"
+    return spack
+
+
+def _no_mpi() -> str:
+    """Why there is no MPI here; empty if there is one that the suite knows."""
+    if detect.version("openmpi_version"):
+        return ""
+    path = shutil.which("mpirun")
+    if path is None:
+        return "no MPI: mpirun is not on PATH"
+    said = ask.output("mpirun", "--version").strip()
+    if mpi.of_run((), said):
+        return ""
+    first = said.partition("\n")[0] or "nothing"
+    return f"no MPI that the suite knows: {path} --version says {first!r}"
+
+
+def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
+    """The ReFrame configuration of a site that consists of this machine only.
+
+    Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``. Stacks that the file
+    does not describe are found on the machine.
+
+    :raises ConfigError: a directory cannot be made, ReFrame's command loads the site on a machine
+        with another distribution without ``--system``, or as :func:`assay.sites.configuration`.
+    """
+    transports = [name for name in detect.transports() if name in SWITCHED]
+    extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
+    partitions = [partition("intra-node", ["intra-node", *transports], extras)]
+    partitions += file_systems(site_file)
+    described = any(each and each.spack for each in said.stacks.values())
+    made = site_yaml.environments(site_file, said) if described else [stack(site_file)]
+    for place in partitions:
+        place["environs"] = [each["name"] for each in made]
+    hostnames = [".*"]
+    if said.release:
+        here, host, call = detect.release(), socket.gethostname(), command.of_reframe()
+        if here != said.release and call and call.system is None:
+            raise ConfigError(
+                f"{site_file}: machines of the site {site_file.parent.name!r} have {said.release}, "
+                f"the host {host!r} has {here}; say --system={site_file.parent.name} if it is one "
+                "all the same"
+            )
+        hostnames = [re.escape(host) + "$"] if here == said.release else []
+    said = replace(said, general=OFTEN, problems=[*found(any_stack=not said.release)])
+    system = site_yaml.system(site_file, said, partitions, hostnames=hostnames, max_local_jobs=1)
+    return sites.configuration(site_file, [system], made, said)
+
+
+def found(any_stack: bool = True) -> tuple[str, ...]:
+    """The probes of this machine that failed, one line each."""
+    lost = detect.not_on_path() if any_stack else []
+    return (*detect.ucx_problems(), *lost)
+
+
+def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict[str, Any]:
+    """A partition whose jobs run on this machine, with its processor and memory."""
+    processor = cpuinfo()
+    processor["num_cpus"] = min(processor["num_cpus"], len(os.sched_getaffinity(0)))
+    clock = {"clock_hz": hz} if (hz := detect.clock_hz()) else {}
+    # Open MPI refuses to start as root unless it is told twice that this is meant.
+    root = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
+    return {
+        "name": name,
+        "descr": f"{name} of this machine",
+        "scheduler": "local",
+        "launcher": "mpirun",
+        "processor": processor,
+        "features": features,
+        # Other work on this machine disturbs the measurement, so the suite watches its processes.
+        "extras": {
+            **{"memory_bytes": provenance.memory()["limit"], "others": PROCESSES, **clock},
+            **detect.pml(provenance.network_devices()["infiniband"]),
+            **extras,
+        },
+        "env_vars": root if os.geteuid() == 0 else [],
+    }
+
+
+def file_systems(site_file: str | Path, *features: str) -> list[dict[str, Any]]:
+    """The partitions ``scratch``, with further features, and ``tmpfs``."""
+    scratch = os.environ.get("ASSAY_SCRATCH") or sites.results_directory(site_file) / "scratch"
+    return [
+        storage(site_file, "scratch", Path(scratch), *features),
+        storage(site_file, "tmpfs", Path("/dev/shm")),  # noqa: S108 - under test
+    ]
+
+
+def storage(site_file: str | Path, name: str, directory: Path, *features: str) -> dict[str, Any]:
+    """A partition for the file system of a directory."""
+
+    def make() -> str:
+        directory.mkdir(parents=True, exist_ok=True)
+        return str(directory.resolve())
+
+    where, mend = f"{site_file}: partition {name!r}: directory {directory}", "set ASSAY_SCRATCH to"
+    try:
+        directory = Path(str(answers.within(make)))
+    except TimeoutError as error:
+        raise ConfigError(f"{where}: its file system {error}; {mend} one that does") from None
+    except OSError as error:
+        why = f"cannot be made ({error.strerror}); {mend} one that can"
+        raise ConfigError(f"{where} {why}") from None
+    kind = provenance.file_system(str(directory))["type"] or "unknown"
+    extras = {"directory": str(directory), "file_system": kind}
+    return partition(name, ["storage", *features], extras)

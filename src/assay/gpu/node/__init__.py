@@ -1,0 +1,1 @@
+"""Scripts that run on nodes with GPUs, as those of :mod:`assay.node`."""

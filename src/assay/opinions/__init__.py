@@ -1,0 +1,1 @@
+"""Second opinions: programs that measure again what a program of the core has measured."""

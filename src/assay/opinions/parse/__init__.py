@@ -1,0 +1,1 @@
+"""Parsers, found as those of :mod:`assay.parse`."""

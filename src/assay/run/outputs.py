@@ -1,0 +1,103 @@
+"""What an output says, compared with what a test asked for and what it declares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from assay import metrics
+from assay.judge import Ratios, curves
+from assay.parse import Parsed, ParseError, Quantity
+
+#: A quantity with its unit from the output, or computed numbers (a ratio), one for each launch.
+Measured = Quantity | float | Sequence[float]
+
+
+def read_output(read: Callable[[], Parsed], program: str) -> tuple[Parsed | None, list[str]]:
+    """The output, and what is wrong with it, one line each; None if it cannot be read.
+
+    Values that were rounded away (:attr:`assay.parse.Parsed.rounded`) are no problem here.
+
+    :param read: the parser, for the outputs in the stage directory.
+    :param program: what messages call the program if its output does not say its name.
+    """
+    try:
+        parsed = read()
+    except ParseError as error:
+        return None, [f"{program}: {error}"]
+    except OSError as error:
+        return None, [f"{program} left no {error.filename} ({error.strerror})"]
+    exact = [problem for problem in parsed.problems if problem not in parsed.rounded]
+    cut = [] if parsed.complete else ["the output is incomplete: it stops half-way"]
+    return parsed, [f"{parsed.program}: {problem}" for problem in (*exact, *cut)]
+
+
+def not_as_requested(parsed: Parsed, requested: Mapping[str, Any]) -> list[str]:
+    """What an output reports otherwise than it was requested, one line each.
+
+    :param requested: see :meth:`assay.run.strict.StrictCheck.requested`.
+    """
+    facts = {"program": parsed.program, **parsed.facts}
+    found = []
+    for key, wanted in requested.items():
+        if key == "sizes":
+            sizes = parsed.column("size") if parsed.rows else []
+            if sizes != list(wanted):
+                found.append(f"sizes were {_listed(sizes)}, {_listed(wanted)} were asked for")
+        elif key in facts or key not in parsed.units:
+            if facts.get(key) != wanted:
+                what = key.replace("_", " ")
+                found.append(f"the {what} was {facts.get(key)}, {wanted} was asked for")
+        elif other := {*parsed.column(key)} - {wanted}:
+            found.append(f"{min(other, key=str)} {key} were run, {wanted} were asked for")
+    return found
+
+
+def _listed(sizes: Sequence[Any]) -> str:
+    return f"{len(sizes)} from {sizes[0]} to {sizes[-1]} B" if sizes else "none"
+
+
+def in_declared_units(
+    measured: Mapping[str, Measured], declared: Mapping[str, str]
+) -> tuple[dict[str, list[float]], list[str]]:
+    """The plain values of each metric, and the metrics that are missing or have another unit.
+
+    :param declared: unit of every metric that must be present; no other metric may be present.
+    """
+    problems = [f"metric {name!r} was not extracted" for name in declared if name not in measured]
+    problems += [f"metric {name!r} is not declared" for name in measured if name not in declared]
+    samples: dict[str, list[float]] = {}
+    for name, value in measured.items():
+        if isinstance(value, Quantity):
+            unit = declared.get(name, value.unit)
+            if value.unit != unit:
+                problems.append(f"metric {name!r} is in {value.unit!r}, not in {unit!r}")
+        many = value.value if isinstance(value, Quantity) else value
+        values = many if isinstance(many, Sequence) else [many]
+        samples[name] = [float(one) if isinstance(one, float) else one for one in values]
+        finite = (isinstance(each, Real) and math.isfinite(each) for each in samples[name])
+        if not samples[name] or not all(finite):
+            problems.append(f"metric {name!r} is not finite: {value}")
+    return samples, problems
+
+
+def too_good(
+    judged: Mapping[str, Mapping[str, Any]], declared: Mapping[str, str], ratios: Ratios
+) -> bool:
+    """Whether a number is too good. Other work only makes numbers worse, and excuses none.
+
+    :param judged: each metric as the record has it, with its ``value`` and bounds.
+    :param declared: unit of each metric.
+    """
+    for name, metric in judged.items():
+        worse = metrics.fault(declared[name])
+        low, high, value = metric.get("lower"), metric.get("upper"), metric["value"]
+        if worse == "lower" and high is not None and value > high:
+            return True
+        if worse == "upper" and low is not None and value < low:
+            return True
+    return any(
+        ratio.value > ratio.most for key, ratio in ratios.items() if key.startswith(curves.TOO_FAST)
+    )

@@ -1,0 +1,97 @@
+"""Outputs of programs as JSON, or as a table: ``assay parse``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from assay import files
+from assay.exits import Exit
+from assay.parse import Parsed, ParseError, reading, registry, ucx_log
+from assay.prove import transports
+from assay.store.sanitize import line
+
+
+def read(name: str, last_size: int | None = None) -> Parsed:
+    """An output, with its path as far as a log in it shows it; ``-`` is the standard input.
+
+    :raises ParseError: the file cannot be read, or no parser reads it.
+    """
+    try:
+        if name == "-":
+            raw = sys.stdin.buffer.read(reading.MOST + 1)
+        else:
+            raw = files.read_bytes(Path(name), reading.MOST)
+    except OSError as error:
+        raise ParseError(error.strerror or str(error)) from None
+    text = reading.of_bytes(raw)
+    try:
+        parsed = registry.parse(text, last_size=last_size)
+    except ParseError as error:
+        log = ucx_log.parse(text)
+        if error.why != "unknown program" or not log.processes:
+            raise
+        version = next((version for version, _ in log.versions.values()), None)
+        why = "a log of UCX without the output of a program"
+        parsed = Parsed("ucx-log", "ucx", version, False, (), {}, (why,))
+    return transports.with_path(parsed, text)
+
+
+def ways_of(parsed: Parsed) -> list[str]:
+    """The lanes of UCX, or the ways of NCCL, that a log in the output shows."""
+    said = parsed.facts.get("path") or {}
+    pairs = said.get("pairs", {}).values()
+    return sorted(said.get("lanes") or {way for ways in pairs for way in ways})
+
+
+def parse(args: argparse.Namespace) -> int:
+    """Print a JSON object for each output, on its own line, or the table of all."""
+    if args.table or any(Path(name).is_dir() for name in args.files):
+        return table(args.files, args.last_size)
+    ends = set()
+    for name in args.files:
+        said: dict[str, Any] = dict.fromkeys(("family", "program", "version"))
+        try:
+            parsed = read(name, args.last_size)
+            said, end = parsed.as_dict(), Exit.PASS if parsed.sound else Exit.FAIL
+        except ParseError as problem:
+            said.update(complete=False, rows=[], units={}, problems=[str(problem)], facts={})
+            end = Exit.UNKNOWN
+        # JSON cannot represent NaN and infinities, so null is in their place.
+        text = json.dumps({"file": name, **said})
+        print(json.dumps(json.loads(text, parse_constant=lambda _: None)), flush=True)
+        ends.add(end)
+    return next(end for end in (Exit.FAIL, Exit.UNKNOWN, Exit.PASS) if end in ends)
+
+
+def table(names: Sequence[str], last_size: int | None) -> Exit:
+    """Print a line for each output, of a folder for all in it."""
+    rows, ends = [("file", "program", "version", "whole", "path", "first problem")], Counter[str]()
+    found = (sorted(p.rglob("*")) if p.is_dir() else [p] for p in map(Path, names))
+    for name in (str(file) for each in found for file in each if not file.is_dir()):
+        try:
+            parsed = read(name, last_size)
+        except ParseError as error:
+            rows.append((name, "-", "-", "not read", "-", str(error)))
+            ends["not read"] += 1
+            continue
+        version = parsed.version or "-"
+        if other := parsed.facts.get("read_as"):
+            version += f" (read as {other})"
+        path, problem = ", ".join(ways_of(parsed)) or "not shown", (*parsed.problems, "")[0]
+        whole = "yes" if parsed.complete else "no"
+        rows.append((name, parsed.program, version, whole, path, problem))
+        ends["sound" if parsed.sound else "with problems" if parsed.complete else "not whole"] += 1
+    lines = [tuple(map(line, row)) for row in rows]
+    widths = [min(max(map(len, column)), 60) for column in zip(*lines)]
+    for row in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    print(f"{len(rows) - 1} outputs: {', '.join(f'{n} {end}' for end, n in sorted(ends.items()))}")
+    if ends["not whole"] or ends["with problems"]:
+        return Exit.FAIL
+    return Exit.PASS if ends["sound"] == len(rows) - 1 > 0 else Exit.UNKNOWN

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import forked
 import pytest
 import shell
 import yaml
+from msgspec.structs import replace
 from shell import ROOT
 
 from assay.describe import detect

@@ -62,6 +62,43 @@ def test_a_metric_from_a_function_of_its_own(bench):
     broken(bench, run, "Function", "metric 'rate' does not come from measure()")
 
 
+#: A test that counts how often its record is written.
+WRITES = """
+from assay.store import record
+
+write = record.write
+
+def counted(path, content):
+    with open({log!r}, "a") as file:
+        file.write(path.name)
+    write(path, content)
+
+record.write = counted
+
+
+@rfm.simple_test
+class Once(Own):
+    declares = {{"rate": "MB/s"}}
+
+    def read(self):
+        return Parsed("own", "own", None, True, ({{"rate": 7.0}},), {{"rate": "MB/s"}})
+
+    def measure(self, parsed):
+        return {{"rate": {value}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"), [('parsed.quantity("rate")', "RECORDED"), ("parsed.nothing", None)]
+)
+def test_a_record_is_written_once_also_before_an_error_of_the_test(bench, value, verdict):
+    bench.record_all()
+    log = bench.folder / "writes"
+    record = bench.ready().own(WRITES.format(value=value, log=str(log))).case("Once").record
+    assert (record["verdict"], record["parsed"]["rows"]) == (verdict, [{"rate": 7.0}])
+    assert log.read_text() == "assay.json"
+
+
 PEAKS = """\
 from assay.run import Peak
 

@@ -218,14 +218,6 @@ class References:
             }
         return {}
 
-    def order(self) -> list[str]:
-        """What the entries judge that a person wrote, one line each, in the order that counts."""
-        return [
-            f"{path.name} references/{at}: {', '.join(each['metrics'])} of {describe(each['for'])}"
-            for path, entries in self._files.items()
-            for at, each in enumerate(entries)
-        ]
-
     def calibrated_under(self, case: Case) -> str:
         """Hash of the settings of the machine when the case was calibrated; empty if not known."""
         mine = (entry["source"] for entry in self.calibrated if _matches(entry["for"], case))

@@ -70,7 +70,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     sanity        is the run believed: exit code,        implements :meth:`read`, :meth:`requested`,
                   output, problems, load                 :meth:`examine`, :meth:`missed`,
                                                          :meth:`accused`
-                  is it good: metrics against            implements :meth:`measure`, :meth:`peaks`,
+    and then      is it good: metrics against            implements :meth:`measure`, :meth:`peaks`,
                   references, curves against             states :attr:`curve`
                   plausibility; the record is written
     performance   ReFrame stores the values; then what   (nothing)
@@ -692,7 +692,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
         entry: dict[str, Any] = {"value": middle, "unit": str(unit), "samples": [*values]}
         if peak:
-            entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
+            entry["percent_of"] = record.of_peak(peak.what, float(peak.value), middle, unit)
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": record.CALIBRATION}
         expected = site.site_references().find(

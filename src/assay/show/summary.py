@@ -149,11 +149,13 @@ def judged(cases: Iterable[Case]) -> int:
 def headlines(cases: Sequence[Case]) -> list[tuple[str, tuple[Case, Metric] | None]]:
     """The number for each of :data:`HEADLINES`; None if none was measured.
 
-    There is none at all if no record says what its metrics prove, as in a run of an older suite.
+    :param cases: those whose records say what their metrics prove; in a run of an older suite,
+        there is none, and so no headline.
+
     A judged number comes first, of these the worst verdict, then most nodes, then the best value.
     """
     found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
-    if all(case.proves is None for case in cases):
+    if not cases:
         return []
     for case in cases:
         proves = case.proves or {}
@@ -187,7 +189,7 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
 
 def closing_lines(view: View) -> list[str]:
     """The last lines of a run: causes, reasons, counts and verdict."""
-    session, counts, ordered = view.session, view.counts, view.cases
+    session, counts, ordered = view.session, view.counts, sorted_cases(view.cases)
     named = [(case, f"{case.display_name} @{case.where}") for case in ordered]
     lines = [f"{c.verdict.value} {name}: {c.why}" for c, name in named if c.verdict in RED]
     lines += remedies.lines(ordered)

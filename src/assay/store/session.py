@@ -435,12 +435,13 @@ def _lack(case: Case, record: Mapping[str, Any]) -> str:
 
 def _contradiction(case: Case, record: Mapping[str, Any]) -> str:
     """Why a record cannot be that of a case that is not red; empty if it can."""
-    judged, entries = [], map(mapping, mapping(record.get("metrics")).values())
-    for each, raw in zip(case.metrics, entries):
+    judged = []
+    for each, raw in zip(case.metrics, record["metrics"].values() if case.metrics else ()):
+        said = raw if isinstance(raw, dict) else {}
         if each.value is None:
-            return f"{each.name} is not a finite number: {line(raw.get('value'))}"
+            return f"{each.name} is not a finite number: {line(said.get('value'))}"
         if each.verdict not in GREEN:
-            return f"{each.name} is {line(raw.get('verdict'))}"
+            return f"{each.name} is {line(said.get('verdict'))}"
         if each.verdict is Verdict.PASS:
             judged.append((each, each.value))
     if case.busy and not (case.verdict is Verdict.RECORDED and case.not_judged):

@@ -137,7 +137,8 @@ def test_hpl_faster_than_any_core(bench):
 def test_one_core_is_too_few_for_all_that_needs_two(bench):
     bench.partition(processor=processor(1))
     bench.stack("all", ["osu", "netpipe", "hpcc"], ucx_version="1.13.1")
-    run = bench.run("-n", "Osu|NetPipe|Hpcc")
+    files = [word for name in ("netpipe", "osu") for word in ("-c", f"reframe/network/{name}.py")]
+    run = bench.run("-n", "Osu|NetPipe|Hpcc", *files, path="reframe/compute/hpcc.py")
     assert run.cases
     assert {outcome.result for outcome in run.cases.values()} == {"skip"}
     assert "2 ranks are needed; bench:here has cores for 1" in run.output
@@ -147,7 +148,13 @@ def test_a_server_and_a_client_are_not_started_on_one_core(bench):
     """Without a second processor the client got none, and ended with an error."""
     bench.partition(processor=processor(1))
     bench.stack("any", sorted(catalogue.PROGRAMS), ucx_version="1.13.1")
-    run = bench.run("-n", "UcxPerftest.*posix.*_lat|FabtestsRma.*read.*tcp", path="reframe/network")
+    those = (
+        "-n",
+        "UcxPerftest.*posix.*_lat|FabtestsRma.*read.*tcp",
+        "-c",
+        "reframe/network/fabtests.py",
+    )
+    run = bench.run(*those, path="reframe/network/ucx_perftest.py")
     assert {name.split()[0] for name, *_ in run.cases} == {"UcxPerftest", "FabtestsRma"}
     assert {case.result for case in run.cases.values()} == {"skip"}
     assert "2 ranks are needed; bench:here has cores for 1" in run.output
@@ -157,7 +164,8 @@ def test_what_cannot_be_run_over_a_transport_is_said(bench):
     bench.partition()
     bench.stack("unnamed", ["netpipe", "ucx", "ucx-perftest"])
     bench.stack("broken", ["netpipe", "ucx", "ucx-perftest"], ucx_version="1.20.1")
-    run = bench.run("-n", "NetPipe.*=tcp|UcxPerftest.*=cma.*tag_lat", path="reframe/network")
+    those = ("-n", "NetPipe.*=tcp|UcxPerftest.*=cma.*tag_lat", "-c", "reframe/network/netpipe.py")
+    run = bench.run(*those, path="reframe/network/ucx_perftest.py")
     assert len(run.cases) == 4
     assert {outcome.result for outcome in run.cases.values()} == {"skip"}
     assert "this stack does not say which UCX it has (ucx_version)" in run.output

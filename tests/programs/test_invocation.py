@@ -1,11 +1,13 @@
 """The host must belong to the site, and no ReFrame variable may silently change the run."""
 
+import os
 import re
 import runpy
 import socket
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 import shell
 from shell import ROOT
@@ -148,7 +150,8 @@ def test_the_plain_command_finds_the_tests_of_the_suite_from_anywhere(tmp_path):
     def found(*words, **variables):
         reframe = Path(sys.executable).with_name("reframe")
         variables.update(ASSAY_RESULTS=tmp_path / "results", HOME=tmp_path)
-        done = shell.run(reframe, *words, "-l", cwd=tmp_path, **variables)
+        environment = {**os.environ, **{k: str(v) for k, v in variables.items()}}
+        done = forked.reframe(reframe, *words, "-l", cwd=tmp_path, environment=environment)
         return re.findall(r"^Found (\d+) check", done.stdout, re.M) or done.stdout
 
     every = found("-C", file, "-c", ROOT / "reframe", "-R")

@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import few_messages
 import pytest
 import yaml
 from bench import DATA, HELLO, OF_NOW, OWN, live_program
@@ -395,7 +396,8 @@ def test_no_value_that_is_not_listed_and_no_user_of_an_address_is_left_anywhere(
     """The variables are named, because they may steer what is measured."""
     names = ("UCX_APIKEY", "UCX_AUTH", "OMPI_MCA_btl_PASS", "OMP_PASSPHRASE", "RFM_TOMORROW_KEY")
     address = "http://me:s3cret@127.0.0.1:9"
-    run = bench.live_latency(
+    run = few_messages.latency(
+        bench,
         RFM_HTTPJSON_URL=address,
         RFM_KEEP_STAGE_FILES="yes",
         RFM_SETVARS=f"OsuPy.descr={address}",

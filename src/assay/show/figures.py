@@ -120,7 +120,7 @@ class _Panel(NamedTuple):
         partition, buffers = "" if joined else case.partition, parameters.get("buffers", "")
         benchmark = parameters.get("benchmark") or parameters.get("operation", "")
         # Way and ranks already use colour and marker, so another stack needs another figure.
-        stack = case.environ if validation.ranks(case) else ""
+        stack = case.environ if validation.ranks(case.values) else ""
         return cls(case.system, partition, case.test, benchmark, buffers, stack, column)
 
 
@@ -193,13 +193,13 @@ def _of_curves(
     lines = []
     for label, (case, found) in zip(names, members):
         way, marks = case.way if panel.partition else label, _marks(case, column, found)
-        lines.append(Line(label, found, way, validation.ranks(case), tuple(marks)))
+        lines.append(Line(label, found, way, validation.ranks(case.values), tuple(marks)))
     lines.sort(key=lambda line: line.label)
     # The column is the word on its axis; the unit on the axis gives the rest.
     what = column.replace("_per_s", "").replace("_", " ")
     between = BUFFERS.get(panel.buffers) or ("GPUs" if gpu else "")
     # These distinguish it from a figure of another test with the same program and partition.
-    over = "over P ranks" if any(map(validation.ranks, both)) else ""
+    over = "over P ranks" if any(validation.ranks(case.values) for case in both) else ""
     at = " ".join(filter(None, (between, place if gpu else "")))
     words = (f"{first.program} ({first.family})", over, at, partition, panel.stack)
     title = ", ".join(filter(None, words))

@@ -154,7 +154,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Chooses the number of processes and of nodes; by default one. Runs after setup."""
 
     def launch_prefix(self) -> list[str]:
-        """Words of the launcher before the program, which start each rank. Runs before the run."""
+        """Words before the program that start each rank, whose files it puts where ranks run."""
         return []
 
     def read(self) -> Parsed:

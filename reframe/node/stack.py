@@ -11,6 +11,7 @@ from reframe.core.builtins import parameter, run_before
 from reframe.core.exceptions import ConfigError
 
 from assay import catalogue
+from assay.node import IN_IMAGE
 from assay.parse import Parsed, ParseError
 from assay.run import StrictCheck
 
@@ -41,7 +42,7 @@ class StackHas(StrictCheck):
             self.leave_out("undescribed", True, str(error))
         self.name_of_program = name
         # For an image, look inside of it: the programs on PATH outside are wrappers.
-        sh = f"{catalogue.IN_IMAGE} sh" if "image" in stack.extras else "sh"
+        sh = f"{IN_IMAGE} sh" if "image" in stack.extras else "sh"
         find = shlex.quote(f"command -v {shlex.quote(name)}")
         self.prerun_cmds += [f"program=$({sh} -c {find})", 'echo "$program"']
         # A script or a static program has no libraries, and ldd says so with exit code 1.

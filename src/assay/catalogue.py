@@ -16,11 +16,9 @@ import msgspec
 from reframe.core.exceptions import ConfigError
 
 from assay import files
+from assay.node import IN_IMAGE
 
 FILE = Path(__file__).with_name("catalogue.yaml")
-
-#: A program that is on PATH if the stack is an image. It starts any command inside the image.
-IN_IMAGE = "in-image"
 
 
 class Version(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.runtime import emit_loadenv_commands
 
-from assay.catalogue import IN_IMAGE
+from assay.node import IN_IMAGE
 
 from ..paired import MIB, of_netpipe, of_osu, settings
 from ..paired_check import PairedCheck

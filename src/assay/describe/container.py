@@ -27,9 +27,10 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 
 from assay import files, sites
-from assay.catalogue import IN_IMAGE, PROGRAMS, VERSIONS
+from assay.catalogue import PROGRAMS, VERSIONS
 from assay.describe import detect, written
 from assay.gpu.accelerator import ACCELERATORS
+from assay.node import IN_IMAGE
 
 #: Labels of an image. One of them holds the hash of the lock that its software was installed from.
 LOCK_LABELS = ("assay.lock.spack", "assay.lock.requirements")

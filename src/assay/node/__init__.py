@@ -2,3 +2,6 @@
 
 They import only the standard library and files of this folder: ``python3 pairs.py plan.json``.
 """
+
+#: A program that is on PATH if the stack is an image. It starts any command inside the image.
+IN_IMAGE = "in-image"

@@ -17,8 +17,8 @@ from typing import Any
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.catalogue import IN_IMAGE
 from assay.declared import OF_NETWORK
+from assay.node import IN_IMAGE
 from assay.parse import Parsed, openmpi, ucx_log
 from assay.prove import launch, links, mpi, node_state, steering, transports
 from assay.prove.launch import SKIPPED_FILE

@@ -20,13 +20,12 @@ if [ -p /dev/stdout ]; then
     [ -z "$both" ] || exec 2>&1
 fi
 
-studies=() # the folders of the studies that are asked for
-lists=()   # and the lists of their figures
+studies=() # the folders that are asked for; the validation is studies/ itself
 case ${PAPER:=} in
 '') ;;
-1 | 000) mode=paper- lists=(studies/figures.yaml) ;;
-001 | 002 | 003 | 004) mode=paper-$PAPER- studies=("studies/doc$PAPER") ;;
-all) mode=paper-all- studies=(studies/doc*) lists=(studies/figures.yaml) ;;
+1 | 000) studies=(studies) ;;
+001 | 002 | 003 | 004) studies=("studies/doc$PAPER") ;;
+all) studies=(studies studies/doc*) ;;
 *)
     echo "acceptance: no document '$PAPER' (DOC, PAPER); there are 000 to 004, and all" >&2
     exit 64
@@ -48,8 +47,10 @@ export ASSAY_SESSION
 session=$results/output/$ASSAY_SESSION
 
 arguments=(-C "$config" -c reframe)
-for study in "${studies[@]}"; do arguments+=(-c "$study"); done
-arguments+=(-R --mode "${mode-}${PROFILE:-full}")
+for study in "${studies[@]}"; do [ "$study" = studies ] || arguments+=(-c "$study"); done
+arguments+=(-R --mode "${PAPER:+paper-}${PROFILE:-full}")
+# Leaves out what no list names. An -n of the caller still selects from the rest.
+[ -z "$PAPER" ] || arguments+=(-x "^(?!$(sed '/^#/d' "${studies[@]/%//tests.txt}" | paste -sd '|'))")
 [ -t 1 ] || export RFM_COLORIZE=n # no escape sequences in a log
 # ReFrame 4.10.4 takes the number in RFM_VERBOSE for a text, and ends with a TypeError.
 if [[ ${RFM_VERBOSE:-} =~ ^[0-9]$ ]]; then
@@ -86,13 +87,12 @@ if [ ! -f "$session/session.json" ]; then
 fi
 
 options=(--session "$session" --junit "$results/junit.xml")
-lists+=("${studies[@]/%//figures.yaml}")
 report=0
 if [ -z "${PAPER:-}" ]; then
     .venv/bin/assay report "${options[@]}" || report=$?
 else
-    options+=(--figures "$results/paper" "${lists[@]}")
-    .venv/bin/python ci/wanted.py "${options[@]}" || report=$?
+    options+=(--figures "$results/paper" "${studies[@]/%//figures.yaml}")
+    .venv/bin/python -m ci.wanted "${options[@]}" || report=$?
 fi
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then
     echo "acceptance: no PASS (reframe ended with $run, assay report with $report)" >&2

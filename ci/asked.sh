@@ -40,8 +40,9 @@ fi
 [[ ${PROFILE:-full} =~ ^(smoke|full)$ ]] ||
     die 64 "no profile '$PROFILE': PROFILE=smoke or PROFILE=full"
 
-# A site names its stacks in a line of its file. If it does not, ReFrame finds out after the set-up.
-stacks=$(sed -n 's/^# Stacks: //p' "$config")
+# A site names its stacks in its file. If it has none, ReFrame finds out after the set-up.
+yaml=${config%/*}/assay.yaml
+stacks=$([ ! -f "$yaml" ] || sed -n '/^stacks:/,/^[^ #]/s/^  \([a-z0-9-]*\):.*/\1/p' "$yaml" | xargs)
 if [ -n "${ASSAY_STACK:-}" ] && [ -n "$stacks" ] && [[ " $stacks " != *" $ASSAY_STACK "* ]]; then
     die 64 "no stack '$ASSAY_STACK' on the site $site: STACK= one of: $stacks"
 fi

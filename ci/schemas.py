@@ -17,13 +17,14 @@ import msgspec
 
 from assay import metrics
 from assay.judge import peaks, reference_files
-from assay.sites import Vocabulary, foreign
+from assay.sites import Vocabulary, site_yaml, vocabulary
 from assay.store import promise
 
-FOLDER = Path(__file__).resolve().parents[1] / "site-config/schemas"
+SITES = Path(__file__).resolve().parents[1] / "site-config"
+FOLDER = SITES / "schemas"
 
 KINDS: dict[str, Any] = {
-    "assay": foreign.Words,
+    "assay": site_yaml.SiteFile,
     "calibrated": reference_files.Included,
     "hardware": peaks.Known,
     "promise": promise.File,
@@ -45,9 +46,34 @@ def without_required(schema: Any) -> Any:
     return {key: without_required(value) for key, value in schema.items() if key != "required"}
 
 
+#: A name that stands for a value: see the module `assay.sites.site_yaml`.
+VALUE = {"type": "string", "pattern": r"^\$\{\w+"}
+
+
+def of_sites(schema: Any) -> Any:
+    """The schema of a site with its words, and with names that may stand for values."""
+    words = vocabulary(SITES / "vocabulary.yaml")
+    known = {"Nodes": words["partition"], "Stack": words["environment"]}
+    for name, struct in schema["$defs"].items():
+        keys = struct["properties"]
+        if name in known:
+            features, extras = known[name]["features"], known[name]["extras"]
+            # Any other word belongs to the site.
+            keys["features"]["items"] = {"anyOf": [{"enum": sorted(features)}, {"type": "string"}]}
+            keys["extras"]["properties"] = {w: {"description": said} for w, said in extras.items()}
+        for key, rule in keys.items():
+            if name != "SiteFile" and rule.get("type") not in (None, "string"):
+                keys[key] = {"anyOf": [rule, VALUE]}
+            elif "additionalProperties" in rule and "anyOf" in rule["additionalProperties"]:
+                rule["additionalProperties"]["anyOf"].append(VALUE)
+    return schema
+
+
 def text(kind: str) -> str:
     """The file of one kind."""
     schema = msgspec.json.schema(KINDS[kind])
+    if kind == "assay":
+        schema = of_sites(schema)
     if kind in LAYERED:
         schema = without_required(schema)
     top = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"{kind}.yaml"}

@@ -1,10 +1,11 @@
 """The figures that a study asks for, and the ones that a session does not have.
 
-    python ci/wanted.py --session DIR --figures DIR --junit FILE LIST...
+    python -m ci.wanted --session DIR --figures DIR --junit FILE LIST...
 
 writes the report of a session, as `assay report` does, with what the figures of each LIST lack.
-A list names its figures. Tests declare figures by the same names (:mod:`assay.declared`), and each
-drawn figure states its own entry (:attr:`assay.show.figure.Figure.shows`).
+A list names its figures. Tests of a study declare figures by the same names, and
+:mod:`studies.validation` has those of cases of the suite (:mod:`assay.declared`). Each drawn figure
+states its own entry (:attr:`assay.show.figure.Figure.shows`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ from assay.show.figure import Absent, Figure, Shown, reasons
 from assay.store import session
 from assay.store.cases import Case
 from assay.store.session import ReportError
+from studies.validation import figures as of_validation
 
 
 class _Keys(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,6 +55,16 @@ class Wanted:
     @property
     def declared(self) -> str:
         return self.keys.of or self.figure
+
+
+def named(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """The cases, with the figures of the validation for tests of the suite."""
+    return tuple(
+        replace(case, figures=tuple(found))
+        if (found := of_validation(case.test, case.parameters))
+        else case
+        for case in cases
+    )
 
 
 def wanted(cases: Iterable[Case], studies: Iterable[Path]) -> list[Wanted]:
@@ -116,6 +128,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         run = session.load(args.session)
+        run = replace(run, cases=named(run.cases))
         return report.write(
             run,
             args.junit.with_name("report.html"),

@@ -133,17 +133,11 @@ def hardware() -> str:
 
 def all_sites() -> str:
     rows = []
-    for path in sorted(SITES.glob("*/reframe.py")) + sorted(LAB.glob("*/reframe.py")):
+    for path in sorted(SITES.glob("*/assay.yaml")) + sorted(LAB.glob("*/assay.yaml")):
         text = path.read_text(encoding="utf-8")
-        said = ast.get_docstring(ast.parse(text)) or ""
-        stacks = re.search(r"^# Stacks: (.*)$", text, re.M)
-        rows.append(
-            [
-                code(path.parent.name),
-                said,
-                code(*stacks[1].split()) if stacks else "read at run time",
-            ]
-        )
+        head = text.partition("\n")[2].partition("\n\n")[0]
+        said = re.sub("^# ?", "", head, flags=re.M)
+        rows.append([code(path.parent.name), said, code(*yaml.safe_load(text)["stacks"])])
     return table(["site", "what it is", "stacks"], rows)
 
 
@@ -160,8 +154,9 @@ def tests() -> str:
         if not rows:
             continue  # of the library of a study
         name = path.relative_to(ROOT).as_posix()
-        said = (ast.get_docstring(module) or "").split("\n\n")[0]
-        parts += [f"## `{name}`", said, table(["test", "what it measures or checks"], rows)]
+        said, *more = (ast.get_docstring(module) or "").split("\n\n")
+        cards = [f"```text\n{text}\n```" for text in more if text.startswith("Tests: ")]
+        parts += [f"## `{name}`", said, *cards, table(["test", "what it is"], rows)]
     return "\n\n".join(parts)
 
 

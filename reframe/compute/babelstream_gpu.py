@@ -1,5 +1,14 @@
 """BabelStream on each GPU of a node, one after the other: the bandwidth of the memory of GPUs.
 
+Tests:     BabelStreamGpu
+Runs:      cuda-stream, or others of its kind
+Where:     +gpu +intra-node
+Stacks:    +babelstream
+Proves:    exit code 0 and a complete output; the health of each GPU; a pass clears GPU
+Judged by: references of copy_median [MB/s], copy_worst [MB/s], mul_median [MB/s], mul_worst
+           [MB/s], add_median [MB/s], and 5 more; the peak of each
+Takes:     at most 10 min for a launch; in the smoke profile: 1 of 1 cases
+
 Not yet run on hardware.
 """
 

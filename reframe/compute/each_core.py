@@ -1,5 +1,16 @@
 """Every core of every node: matrices, copies and reads of memory, and the clock under load.
 
+Tests:     EachCore
+Runs:      a shell
+Where:     +inter-node
+Stacks:    any
+Proves:    exit code 0 and a complete output; an answer of every node; a pass clears processor and
+           memory
+Judged by: references of dgemm_median [GFLOP/s], dgemm_worst [GFLOP/s], copy_median [GB/s],
+           copy_worst [GB/s], latency_median [ns], and 1 more; the other nodes, of which none may
+           be 20 % better
+Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+
 All cores of all nodes work at the same time, and each is compared with all others. A slow core, a
 slow memory and a low clock are named with their node, without any reference
 (:mod:`assay.fleet.cores`). With the option `hours` the same goes on for that long, and what

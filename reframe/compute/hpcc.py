@@ -1,5 +1,15 @@
 """HPC Challenge: HPL, DGEMM, STREAM, PTRANS, RandomAccess, FFT and ring tests in one MPI world.
 
+Tests:     Hpcc
+Runs:      hpcc
+Where:     +intra-node, or +inter-node
+Stacks:    +hpcc
+Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
+           processor and memory
+Judged by: references of hpl [GFLOP/s], dgemm_star [GFLOP/s], stream_copy_star [GB/s],
+           stream_triad_star [GB/s], ptrans [GB/s], and 6 more; the peak of each
+Takes:     at most 120 min for a launch; in the smoke profile: 1 of 1 cases
+
 N, NB and P x Q follow from the memory and the cores of the partition. The test reports HPL as a
 percentage of the DGEMM that the same run measured. This ratio does not depend on other load on the
 machine.

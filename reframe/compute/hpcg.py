@@ -1,4 +1,14 @@
-"""HPCG: conjugate gradients on all cores, which the memory and the network limit."""
+"""HPCG: conjugate gradients on all cores, which the memory and the network limit.
+
+Tests:     Hpcg
+Runs:      xhpcg <points> --rt=<seconds>
+Where:     +intra-node, or +inter-node
+Stacks:    +hpcg
+Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
+           memory
+Judged by: references of rating [GFLOP/s], spmv [GFLOP/s], mg [GFLOP/s]
+Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,14 @@
-"""HPL alone (xhpl), sized from the memory. The test also checks its residuals."""
+"""HPL alone (xhpl), sized from the memory. The test also checks its residuals.
+
+Tests:     Hpl
+Runs:      xhpl
+Where:     +intra-node, or +inter-node
+Stacks:    +hpl
+Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
+           processor
+Judged by: references of performance [GFLOP/s]
+Takes:     at most 240 min for a launch; in the smoke profile: 1 of 1 cases
+"""
 
 import reframe as rfm
 

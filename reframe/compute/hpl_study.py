@@ -1,5 +1,15 @@
 """HPL over the number of nodes P and the order N: how a cluster scales, and its share of the peak.
 
+Tests:     HplStudy, GpuHplStudy
+Cases:     nodes 1, 2, 3, 4, 8, 16, 32
+Runs:      xhpl; what the stack's hpl_gpu_command says
+Where:     +intra-node, or +inter-node, or +intra-node +gpu, or +inter-node +gpu
+Stacks:    +hpl, or +hpl-gpu
+Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
+           processor and GPU
+Judged by: references of performance [GFLOP/s]; the peak of each
+Takes:     at most 480 min for a launch; in the smoke profile: 0 of 14 cases
+
 Three quantities follow from the time T(P, N):
 
 - the speed-up S(P, N) = T(1, N) / T(P, N)
@@ -43,7 +53,7 @@ class HplStudyBase(HplCheck):
 
     nodes = parameter(NODES)
     time_limit = "8h"
-    tags = {"compute", "paper"}
+    tags = {"compute"}
     #: Order of a problem across two groups whose time says nothing of the link; 0: there is none.
     warm_up = 0
 
@@ -88,7 +98,7 @@ class HplStudy(HplStudyBase):
 
     valid_prog_environs = ["+hpl"]
     executable = "xhpl"
-    figures = [Figure("scaling", "HPL over nodes", at="HPL")]
+    figures = [Figure("scaling", at="HPL")]
 
     @run_after("init")
     def describe(self):
@@ -103,7 +113,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
     valid_prog_environs = ["+hpl-gpu"]
     proves = {"GPU": "performance"}
     reports = hpl.NVIDIA
-    figures = [Figure("scaling", "HPL over nodes", at="GPU HPL")]
+    figures = [Figure("scaling", at="GPU HPL")]
 
     @run_after("init")
     def describe(self):

@@ -1,4 +1,14 @@
-"""STREAM and BabelStream: the memory bandwidth of one node, with a thread on each core."""
+"""STREAM and BabelStream: the memory bandwidth of one node, with a thread on each core.
+
+Tests:     Stream, BabelStream
+Runs:      stream_c.exe; omp-stream -s "$elements" -n <repetitions>
+Where:     +intra-node
+Stacks:    +stream, or +babelstream-omp
+Proves:    exit code 0 and a complete output; a pass clears memory
+Judged by: references of copy [MB/s], scale [MB/s], add [MB/s], triad [MB/s], mul [MB/s], and 1
+           more
+Takes:     at most 10 min for a launch; in the smoke profile: 2 of 2 cases
+"""
 
 import re
 from pathlib import Path

@@ -1,5 +1,15 @@
 """Every GPU of every node: copies with the host, and copies with each other GPU of its node.
 
+Tests:     EachGpu
+Runs:      a shell
+Where:     +intra-node +gpu +cuda, or +inter-node +gpu +cuda
+Stacks:    any
+Proves:    exit code 0 and a complete output; an answer of every node; a pass clears GPU link
+Judged by: references of host_to_device_median [GB/s], host_to_device_worst [GB/s],
+           device_to_host_median [GB/s], device_to_host_worst [GB/s], between_gpus_median [GB/s],
+           and 1 more; the peak of each; the other nodes, of which none may be 20 % better
+Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+
 Not yet run on hardware. A slow GPU, a slow pair of GPUs and a pair without access to each other's
 memory are named with their node, without any reference: the same copy on the other nodes and the
 other copies of the node are the criterion (:mod:`assay.gpu.gpu_ways`). Data that arrives wrong

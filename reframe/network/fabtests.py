@@ -1,5 +1,15 @@
 """fi_rma_bw of fabtests: one-sided transfers of libfabric, without MPI, between two processes.
 
+Tests:     FabtestsRma
+Cases:     operation read, write, writedata; provider tcp, shm
+Runs:      fi_rma_bw, or others of its kind
+Where:     +intra-node
+Stacks:    +fabtests
+Proves:    exit code 0 and a complete output
+Judged by: references of bandwidth_4KiB [MB/s], bandwidth_64KiB [MB/s], bandwidth_1MiB [MB/s]; the
+           shape of the curve
+Takes:     at most 5 min for a launch; in the smoke profile: 6 of 6 cases
+
 The two processes share a node. Between nodes nothing starts a server and its client yet.
 """
 

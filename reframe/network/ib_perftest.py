@@ -1,5 +1,15 @@
 """perftest: RDMA writes and sends between nodes, without MPI and without UCX.
 
+Tests:     IbPerftest
+Cases:     program ib_write_bw, ib_send_lat
+Runs:      ib_write_bw, or others of its kind
+Where:     +inter-node +rc_verbs
+Stacks:    +ib-perftest
+Proves:    exit code 0 and a complete output; an answer of every node; a pass clears latency and
+           rate
+Judged by: references of bandwidth_1MiB [MB/s], latency_8B [us]; the peak of each
+Takes:     as long as its size needs; in the smoke profile: 2 of 2 cases
+
 A number of OSU that is too low comes from the adapter, from UCX or from MPI. This test measures the
 adapter and the link alone. Each node is measured with its neighbour, over each port of the link in
 turn, in both directions. A rail (a port of two neighbours) that is worse than the others is named.

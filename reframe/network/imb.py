@@ -1,5 +1,19 @@
 """Intel MPI Benchmarks: PingPong, Biband and Bcast, over each transport of the partition.
 
+Tests:     Imb
+Cases:     transport posix, sysv, cma, tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5; benchmark
+           PingPong, Biband, Bcast
+Runs:      IMB-MPI1 -iter <repetitions>,<repetitions> -iter_policy dynamic -time <seconds> -msglog
+           0:<top> ... -npmin <tasks> -window_size <window> <benchmark>
+Where:     +intra-node +<transport>, or +inter-node +<transport>
+Stacks:    +imb
+Proves:    exit code 0 and a complete output; the transport that carried the bytes, by the log of
+           UCX; one world of the ranks asked for; a pass clears latency and rate
+Judged by: references of latency_8B [us], bandwidth_64KiB [MB/s], bandwidth_1MiB [MB/s],
+           messages_8B [1/s], latency_64KiB [us], and 1 more; the shape of the curve; the peak of
+           each
+Takes:     at most 10 min for a launch; in the smoke profile: 24 of 24 cases
+
 They measure what OSU measures, by other code. IMB checks the received data only if it was built
 with ``-DCHECK``. Otherwise the evidence is that IMB repeats its command line, reports every size,
 and that the numbers of a row agree. On a slow link, IMB repeats large sizes less often. The record
@@ -138,4 +152,3 @@ class Imb(ImbBase):
     """On two ranks, or on all ranks for the broadcast."""
 
     benchmark = parameter(list(BENCHMARKS))
-    tags = {"smoke", "network", "doc-002"}

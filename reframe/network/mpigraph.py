@@ -1,5 +1,15 @@
 """mpiGraph of LLNL: bandwidth between all pairs of nodes, while every node sends and receives.
 
+Tests:     MpiGraph
+Cases:     transport posix, sysv, cma, tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5
+Runs:      mpiGraph <profile>
+Where:     +intra-node +<transport>, or +inter-node +<transport>
+Stacks:    +mpigraph
+Proves:    exit code 0 and a complete output; the transport that carried the bytes, by the log of
+           UCX; one world of the ranks asked for; a pass clears rate
+Judged by: references of bandwidth_median [MB/s], bandwidth_worst [MB/s]; the peak of each
+Takes:     at most 30 min for a launch; in the smoke profile: 8 of 8 cases
+
 Tournament measures each pair alone, and names slow pairs and links. Here all nodes work at the same
 time, so the links between switches are under load, too; a slow node is named.
 """

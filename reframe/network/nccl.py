@@ -1,5 +1,18 @@
 """nccl-tests: collectives of GPUs by NCCL, with the path that NCCL's own log shows.
 
+Tests:     Nccl, NcclBetween
+Cases:     collective all_reduce default, all_gather default, reduce_scatter default, alltoall
+           default, broadcast default, sendrecv default, all_reduce no-nvls, all_reduce no-p2p,
+           all_reduce no-shm, all_reduce no-gdr
+Runs:      all_reduce_perf, or others of its kind
+Where:     +gpu +intra-node, or +gpu +inter-node
+Stacks:    +nccl-tests
+Proves:    exit code 0 and a complete output; the health of each GPU; one world of the ranks asked
+           for; a pass clears latency and rate
+Judged by: references of latency_8B [us], bus_bandwidth_1024MiB [GB/s]; the shape of the curve;
+           the peak of each
+Takes:     at most 15 min for a launch; in the smoke profile: 16 of 16 cases
+
 Not yet run on hardware. One process has one GPU. The log of each process is a file, so that it
 cannot tear the table.
 """

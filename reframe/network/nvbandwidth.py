@@ -1,5 +1,15 @@
 """nvbandwidth of NVIDIA: copies between the host and each GPU of a node, and between its GPUs.
 
+Tests:     Nvbandwidth
+Runs:      nvbandwidth -t ...
+Where:     +gpu +intra-node
+Stacks:    +nvbandwidth
+Proves:    exit code 0 and a complete output; the health of each GPU; a pass clears GPU link
+Judged by: references of host_to_device_median [GB/s], host_to_device_worst [GB/s],
+           device_to_host_median [GB/s], device_to_host_worst [GB/s], between_gpus_median [GB/s],
+           and 1 more; the peak of each
+Takes:     at most 10 min for a launch; in the smoke profile: 1 of 1 cases
+
 Not yet run on hardware. These are the numbers of the tool that NVIDIA's support asks for. `EachGpu`
 compares the same copies over all nodes, and needs no reference.
 """

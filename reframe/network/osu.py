@@ -1,5 +1,18 @@
 """OSU Micro-Benchmarks: point-to-point and collective, over each transport of the partition.
 
+Tests:     Osu, OsuCollective, OsuPy
+Cases:     transport posix, sysv, cma, tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5; benchmark
+           latency, bw, bibw, multi_lat, mbw_mr, bcast, gather, reduce, allreduce, alltoall; ranks
+           2, 3, 4
+Runs:      osu_<benchmark> ...; what the stack's osu_py_command says
+Where:     +intra-node +<transport>, or +inter-node +<transport>
+Stacks:    +osu, or +osu-py -osu
+Proves:    exit code 0 and a complete output; the transport that carried the bytes, by the log of
+           UCX; one world of the ranks asked for; a pass clears latency and rate
+Judged by: references of latency_8B [us], latency_8KiB [us], latency_64KiB [us], latency_1MiB
+           [us], bandwidth_8B [MB/s], and 7 more; the shape of the curve; the peak of each
+Takes:     at most 10 min for a launch; in the smoke profile: 136 of 256 cases
+
 There are two families, which are never mixed. `Osu` runs the C programs. `OsuPy` runs the Python
 ports that mpi4py ships, on stacks without the C programs.
 """
@@ -7,7 +20,6 @@ ports that mpi4py ships, on stacks without the C programs.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.declared import HOSTS
 from assay.run.osu import OsuBase, OsuPort
 from assay.run.site import link_peaks
 from assay.workloads.osu import BENCHMARKS, COLLECTIVE, PAIR, figures, metrics
@@ -26,17 +38,13 @@ class Osu(OsuBase):
     benchmark = parameter(list(BENCHMARKS))
     partitions = ("+intra-node", "+inter-node")
     valid_prog_environs = ["+osu"]
-    tags = {"smoke", "network", "paper", "doc-002"}
 
     @run_after("init")
     def declare(self):
         self.descr = f"OSU {self.benchmark} over {self.transport}"
         self.declares = metrics(self.benchmark)  # latency or rate of 8 B, 8 KiB, 64 KiB, 1 MiB
+        self.figures = figures(self.benchmark)
         self.nodes_taken = 2 if self.benchmark in PAIR else None
-
-    @run_after("init")
-    def draw(self):
-        self.figures = figures(self.benchmark, HOSTS)
 
     @run_before("run")
     def command(self):
@@ -55,7 +63,7 @@ class OsuCollective(Osu):
 
     benchmark = parameter(list(COLLECTIVE))
     ranks = parameter(RANKS)
-    tags = {"network", "paper"}
+    tags = {"network"}
 
     @run_after("init")
     def few(self):
@@ -73,12 +81,12 @@ class OsuPy(OsuPort):
     benchmark = parameter(PORTED)
     partitions = ("+intra-node", "+inter-node")
     valid_prog_environs = ["+osu-py -osu"]
-    tags = {"smoke", "network", "paper", "doc-002"}
 
     @run_after("init")
     def declare(self):
         self.descr = f"OSU {self.benchmark} over {self.transport}"
         self.declares = metrics(self.benchmark)
+        self.figures = figures(self.benchmark)
         self.nodes_taken = 2 if self.benchmark in PAIR else None
 
     @run_before("run")

@@ -1,5 +1,20 @@
 """OSU Micro-Benchmarks between GPUs, over each combination of CUDA IPC, gdrcopy and GPUDirect RDMA.
 
+Tests:     OsuGpu, OsuGpuCollective, OsuGpuRelation
+Cases:     benchmark latency, bw, bcast, gather, reduce, allreduce, alltoall; buffers DD, DH, HD,
+           HH; configuration all, no-gdrcopy, no-ipc, no-ipc-no-gdrcopy, no-rdma,
+           no-rdma-no-gdrcopy; gpus 2, 3, 4; relation gdrcopy-small-intra, gdrcopy-small-inter,
+           gdrcopy-large, ipc-large, rdma-large, medium-of-large-intra, small-of-large-inter,
+           gpu-of-host-inter
+Runs:      osu_<benchmark> ...; no program: it compares other cases
+Where:     +gpu +intra-node, or +gpu +inter-node
+Stacks:    +osu-cuda +ucx +mpi, or +osu-rocm +ucx +mpi
+Proves:    exit code 0 and a complete output; the path of the bytes between GPUs; the health of
+           each GPU; one world of the ranks asked for; a pass clears latency and rate
+Judged by: references of latency_8B [us], latency_8KiB [us], latency_64KiB [us], latency_1MiB
+           [us], bandwidth_8B [MB/s], and 4 more; the shape of the curve; the peak of each
+Takes:     at most 15 min for a launch; in the smoke profile: 0 of 136 cases
+
 Not yet run on hardware. These are the measurements of a cluster's validation: point-to-point within
 one node and between two nodes, with each buffer in GPU or host memory, and collectives over 2, 3
 and 4 GPUs of one node, or over one GPU of each node. :mod:`assay.gpu.gpu_paths` describes how
@@ -12,8 +27,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.utility import udeps
 
-from assay.declared import GPUS as BETWEEN_GPUS
-from assay.declared import HOSTS, OF_NETWORK
+from assay.declared import OF_NETWORK
 from assay.gpu import accelerator, gpu_health, gpu_paths
 from assay.gpu.bases import GpuMixin
 from assay.parse import Parsed, osu
@@ -27,9 +41,6 @@ from assay.workloads import osu as programs
 #: Buffers of the two ranks of a point-to-point test: D is GPU memory, H is host memory.
 BUFFERS = ("DD", "DH", "HD", "HH")
 
-#: The place of a figure by the buffers; with one buffer in host memory the validation has none.
-FIGURE_AT = {"HH": HOSTS, "DH": "", "HD": ""}
-
 #: Numbers of ranks of a collective: one GPU each in one node, or one rank on each of several nodes.
 GPUS = (2, 3, 4)
 
@@ -40,7 +51,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     kind = "network"
     proves = OF_NETWORK
     time_limit = "15m"
-    tags = {"network", "gpu", "paper"}
+    tags = {"network", "gpu"}
     built = "osu"
     curve = "gpu"
 
@@ -48,8 +59,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     def declare(self):
         self.on_stacks_with("ucx", "mpi")
         self.declares = programs.metrics(self.benchmark)
-        at = FIGURE_AT.get(getattr(self, "buffers", ""), BETWEEN_GPUS)
-        self.figures = programs.figures(self.benchmark, at)
+        self.figures = programs.figures(self.benchmark)
         places = gpu_paths.CONFIGURATIONS[self.configuration].places
         self.valid_systems = [f"+gpu +{place}" for place in places]
 
@@ -176,8 +186,6 @@ class OsuGpuCollective(OsuGpuBase):
     def describe(self):
         self.descr = f"OSU {self.benchmark} over {self.gpus} GPUs, {self.configuration}"
         self.nodes_taken = self.gpus
-        if self.benchmark == "bcast":
-            self.tags = {*self.tags, "doc-001"}
 
     def ranks_on(self, cores):
         return self.gpus
@@ -231,7 +239,7 @@ class OsuGpuRelation(StrictCheck):
 
     relation = parameter(list(RELATIONS))
     kind = "network"
-    tags = {"network", "gpu", "paper"}
+    tags = {"network", "gpu"}
     executable = "true"
     declares = {"ratio": "1"}
 

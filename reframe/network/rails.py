@@ -1,4 +1,16 @@
-"""Several network devices of a node side by side."""
+"""Several network devices of a node side by side.
+
+Tests:     OsuRails
+Cases:     transport tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5; rails 1, 2, 3, 4
+Runs:      osu_bw ...
+Where:     +inter-node +rails +<transport>
+Stacks:    +osu
+Proves:    exit code 0 and a complete output; the transport that carried the bytes, by the log of
+           UCX; one world of the ranks asked for; a pass clears latency and rate
+Judged by: references of bandwidth_8B [MB/s], bandwidth_8KiB [MB/s], bandwidth_64KiB [MB/s],
+           bandwidth_1MiB [MB/s]; the shape of the curve; the peak of each
+Takes:     at most 10 min for a launch; in the smoke profile: 20 of 20 cases
+"""
 
 from pathlib import Path
 
@@ -31,7 +43,6 @@ class OsuRails(OsuBase):
     valid_prog_environs = ["+osu"]
     executable = "osu_bw"
     declares = metrics("bw")
-    tags = {"smoke", "network", "paper", "doc-004"}
 
     @run_after("init")
     def several(self):

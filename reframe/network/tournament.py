@@ -1,5 +1,16 @@
 """Pairs of nodes in rounds within one job: all of them, and those between two switches.
 
+Tests:     Tournament, Bisection
+Cases:     transport tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5
+Runs:      ucx_perftest
+Where:     +inter-node -across +<transport>
+Stacks:    +ucx-perftest +ucx
+Proves:    exit code 0 and a complete output; an answer of every node; a pass clears latency and
+           rate
+Judged by: references of latency_median [us], bandwidth_median [MB/s], bandwidth_bisection [MB/s],
+           congestion_factor [1]
+Takes:     as long as its size needs; in the smoke profile: 5 of 10 cases
+
 `Tournament`: every node meets every other. It names the node that is slow.
 A benchmark on two nodes shows only that something between them is slow. A benchmark on all nodes
 shows only that something among them is slow. The tournament measures all pairs, in rounds within

@@ -1,5 +1,17 @@
 """ucx_perftest between GPUs, or within one: UCX without MPI, with and without CUDA IPC.
 
+Tests:     UcxGpu, UcxGpuBetween
+Cases:     operation tag_lat, tag_bw; gpus 1, 2; configuration all, no-gdrcopy, no-ipc,
+           no-ipc-no-gdrcopy
+Runs:      ucx_perftest
+Where:     +gpu +intra-node, or +gpu +inter-node +ethernet
+Stacks:    +ucx-cuda +ucx-perftest, or +ucx-rocm +ucx-perftest
+Proves:    exit code 0 and a complete output; the path of the bytes between GPUs; the health of
+           each GPU; a pass clears latency and rate
+Judged by: references of latency_8B [us], bandwidth_16MiB [MB/s], bandwidth_1MiB [MB/s]; the peak
+           of each
+Takes:     at most 5 min for a launch; in the smoke profile: 20 of 20 cases
+
 Not yet run on hardware. Server and client each take the GPU with their own number, modulo the
 number of visible GPUs (src/tools/perf/cuda/cuda_alloc.c and rocm/rocm_alloc.c of UCX 1.18). With
 one visible GPU, that GPU is therefore measured against itself. The test shows whether a number of

@@ -1,5 +1,17 @@
 """ucx_perftest: UCX alone, without MPI, over each transport of the partition.
 
+Tests:     MemoryCopy, UcxPerftest, SharedMemoryAgainstTcp
+Cases:     transport posix, sysv, cma, tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5; operation
+           tag_lat, tag_bw, tag_mr; faster posix, sysv
+Runs:      ucx_info -M; ucx_perftest; no program: it compares other cases
+Where:     +intra-node, or +intra-node +<transport>, or +intra-node +<faster> +tcp
+Stacks:    +ucx, or +ucx-perftest +ucx
+Proves:    exit code 0 and a complete output; the transport that carried the bytes, by the log of
+           UCX
+Judged by: references of bandwidth [MB/s], latency_8B [us], bandwidth_1MiB [MB/s],
+           bandwidth_per_memory_copy [1], messages_8B [1/s], and 1 more; the peak of each
+Takes:     at most 2 or 5 min for a launch; in the smoke profile: 27 of 27 cases
+
 The test divides the bandwidth of messages by the bandwidth of a memory copy (`ucx_info -M`) on the
 same machine. This ratio has a meaning on any machine.
 """

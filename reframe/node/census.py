@@ -1,4 +1,13 @@
-"""The census: it asks every node of a partition what it is, and names those that differ."""
+"""The census: it asks every node of a partition what it is, and names those that differ.
+
+Tests:     Census
+Runs:      provenance.py of src/assay/node
+Where:     +inter-node, or +storage
+Stacks:    any
+Proves:    exit code 0 and a complete output; an answer of every node
+Judged by: references of nodes [1]
+Takes:     at most 5 min for a launch; in the smoke profile: 1 of 1 cases
+"""
 
 import json
 import sys

@@ -1,5 +1,13 @@
 """Every test file of the suite loads, every test in it is strict, every reference has its test.
 
+Tests:     SuiteLoads
+Runs:      no program: it reads files
+Where:     +intra-node
+Stacks:    any
+Proves:    exit code 0 and a complete output
+Judged by: its evidence alone
+Takes:     at most 1 min for a launch; in the smoke profile: 1 of 1 cases
+
 ReFrame skips a file that does not import, and a test that cannot be made, with a warning and exit
 code 0. A reference that no test can look up judges nothing. A metric without a reference fails
 only after its test has run for hours. This check runs no other test, so that a dry run reports

@@ -1,5 +1,14 @@
 """The transports that a partition has and lacks: each missing transport is one skipped case here.
 
+Tests:     TransportOpens
+Cases:     transport posix, sysv, cma, tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5
+Runs:      ucx_info -d
+Where:     +intra-node, or +intra-node +<transport>, or +inter-node +<transport>
+Stacks:    any
+Proves:    exit code 0 and a complete output
+Judged by: its evidence alone
+Takes:     at most 1 min for a launch; in the smoke profile: 8 of 8 cases
+
 ReFrame does not select tests over a transport that a partition lacks. Without this check they
 would vanish silently. UCX must be able to open each transport in the partition's features.
 """

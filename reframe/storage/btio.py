@@ -1,5 +1,15 @@
 """NPB BT-IO: an application that writes its state through MPI-IO while it computes.
 
+Tests:     BtIo
+Cases:     subtype epio, full, simple; mpi_io none, ompio, romio; ranks as the machine has room
+Runs:      bt.S.x.mpi_io_full, or others of its kind
+Where:     +storage
+Stacks:    +btio
+Proves:    exit code 0 and a complete output; the file system, and how the file was open; one
+           world of the ranks asked for; a pass clears write
+Judged by: references of time [s], io_time [s], io_share [%], mops_total [Mop/s], io_rate [MB/s]
+Takes:     as long as its size needs; in the smoke profile: 3 of 5 cases
+
 The subtypes differ in how the ranks write. With `simple`, every rank writes its own scattered
 cells. `full` gathers the cells by collective buffering. With `epio`, every rank writes a file of
 its own.
@@ -12,7 +22,6 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES
-from assay.declared import PARTITION
 from assay.parse import npb
 from assay.prove import mpi
 from assay.run import Figure
@@ -55,7 +64,7 @@ class BtIo(StorageMixin, MpiCheck):
         "mops_total": "Mop/s",
         "io_rate": "MB/s",
     }
-    figures = [Figure("runs", "BT-IO", at=PARTITION)]
+    figures = [Figure("runs", "BT-IO")]
 
     @run_after("init")
     def select(self):
@@ -64,8 +73,6 @@ class BtIo(StorageMixin, MpiCheck):
             self.valid_systems = []  # this combination does not exist
         if self.mpi_io != "romio" and self.ranks in (1, 4):
             self.tags.add("smoke")
-        if self.subtype == "simple":
-            self.tags.add("paper")
 
     def layout(self, cores):
         return btio.layout(

@@ -1,5 +1,13 @@
 """Files that one node writes and all others read: content, size, time of change, directory.
 
+Tests:     Coherence
+Runs:      a shell
+Where:     +storage +shared
+Stacks:    any
+Proves:    exit code 0 and a complete output; an answer of every node
+Judged by: references of seen_after_worst [s]
+Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+
 Each node writes a file, rewrites it in place, makes it longer and removes it. After each step the
 others must see the same: the checksum of the content, so that no stale block of a cache passes.
 """

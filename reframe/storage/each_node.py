@@ -1,5 +1,15 @@
 """The file system of each node: the same short IOzone on every node. It names the slowest node.
 
+Tests:     EachNode
+Runs:      iozone
+Where:     +storage
+Stacks:    +iozone
+Proves:    exit code 0 and a complete output; an answer of every node; a pass clears write and
+           read
+Judged by: references of write_median [KiB/s], write_worst [KiB/s], read_median [KiB/s],
+           read_worst [KiB/s]; the other nodes, of which none may be 30 % better
+Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+
 The test uses direct I/O if the file system supports it. Otherwise every write is synchronous,
 because caches would hide the disk. All nodes have several turns. A node that seems slow is measured
 again before the test names it (:mod:`assay.fleet.sweep`).

@@ -1,5 +1,14 @@
 """The servers of a parallel file system: files on each of them, written and read by every node.
 
+Tests:     EachServer
+Runs:      a shell
+Where:     +storage +shared
+Stacks:    any
+Proves:    exit code 0 and a complete output; an answer of every node
+Judged by: references of write_median [KiB/s], write_worst [KiB/s], read_median [KiB/s],
+           read_worst [KiB/s]; the other nodes, of which none may be 30 % better
+Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+
 The test names a server whose files are slow, and says whether its network is the reason.
 """
 

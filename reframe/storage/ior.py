@@ -1,5 +1,15 @@
 """IOR by the rules of IO500: all ranks write for a time, then read what another node wrote.
 
+Tests:     Ior
+Cases:     pattern easy, hard
+Runs:      ior -f "$assay_stage"/<script>
+Where:     +storage
+Stacks:    +ior
+Proves:    exit code 0 and a complete output; the file system, and how the file was open; one
+           world of the ranks asked for; a pass clears write and read
+Judged by: references of write [MiB/s], read [MiB/s]
+Takes:     at most 120 min for a launch; in the smoke profile: 2 of 2 cases
+
 `easy` is the pattern that a file system likes: a file for each rank, in transfers of 2 MiB. `hard`
 is one file for all ranks, in turns of 47008 bytes.
 """

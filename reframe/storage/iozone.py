@@ -1,5 +1,15 @@
 """IOzone: write, rewrite, read and reread, file size x record size, with and without caches.
 
+Tests:     Iozone, IozoneLargest
+Cases:     sync cached, o_sync, direct
+Runs:      iozone -i 0 -i 1 -e -c ... -f "$work"/file
+Where:     +storage
+Stacks:    +iozone
+Proves:    exit code 0 and a complete output; the file system, and how the file was open; a pass
+           clears write and read
+Judged by: references of write [KiB/s], rewrite [KiB/s], read [KiB/s], reread [KiB/s]
+Takes:     at most 60 min for a launch; in the smoke profile: 2 of 4 cases
+
 One stream writes and reads in the directory of a storage partition. docs/storage.md describes the
 effect of caches on the numbers.
 """
@@ -7,9 +17,8 @@ effect of caches on the numbers.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-from assay.declared import PARTITION
 from assay.parse import iozone
-from assay.run import Figure, StrictCheck
+from assay.run import StrictCheck
 from assay.run.options import NONE, SIZE
 from assay.run.storage import StorageMixin, bytes_asked_for, in_another_mode, too_fast
 
@@ -17,13 +26,6 @@ OPERATIONS = ("write", "rewrite", "read", "reread")
 
 #: sync -> options of IOzone
 MODES = {"cached": [], "o_sync": ["-o"], "direct": ["-I"]}
-
-#: sync -> operation -> name of the figure by which a cluster is validated; "" for another figure
-FIGURES = {
-    "cached": {"read": "IOzone: read", "write": "IOzone: write"},
-    "o_sync": {"write": "IOzone: SYNC write"},
-    "direct": {"": ""},
-}
 
 
 def doubled(least, most):
@@ -134,12 +136,8 @@ class Iozone(IozoneBase):
     def select(self):
         self.descr = f"IOzone {self.sync}"
         self.o_direct = self.sync == "direct"
-        self.figures = [
-            Figure("heat map", name, PARTITION, operation)
-            for operation, name in FIGURES[self.sync].items()
-        ]
         if not self.o_direct:
-            self.tags |= {"smoke", "paper"}
+            self.tags.add("smoke")
 
     def grid(self):
         return SWEEP[self.profile, self.sync]

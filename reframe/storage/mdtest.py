@@ -1,5 +1,14 @@
 """mdtest by the rules of IO500: all ranks create files for a time, then stat, read, remove them.
 
+Tests:     MdtestEasy, MdtestHard
+Runs:      mdtest ...
+Where:     +storage
+Stacks:    +ior
+Proves:    exit code 0 and a complete output; the file system, and how the file was open; one
+           world of the ranks asked for
+Judged by: references of create [op/s], stat [op/s], remove [op/s], read [op/s]
+Takes:     at most 120 min for a launch; in the smoke profile: 2 of 2 cases
+
 `easy` has a directory for each rank and empty files, `hard` one directory for all and files of
 3901 bytes. A rank works on files that other ranks created: those of the next node where it asks for
 their status, of the second next where it reads, of the third next where it removes.

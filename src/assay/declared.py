@@ -16,9 +16,6 @@ KINDS = ("curve", "collective", "heat map", "scaling", "runs", "partitions", "li
 #: What the report replaces in `at`: ``in a node`` or ``between nodes``, and the partition.
 PLACE, PARTITION = "{place}", "{partition}"
 
-#: Where messages between buffers in host memory, and between buffers in GPU memory, belong.
-HOSTS, GPUS = "between hosts", f"between GPUs {PLACE}"
-
 INTRA, INTER = "intra-node", "inter-node"
 
 #: The configurations of GPU memory, named by what is off (:mod:`assay.gpu.gpu_paths`) -> where each

@@ -130,7 +130,7 @@ class StreamMixin(rfm.RegressionTestPlugin):
 class BcastStream(StreamMixin, MpiTransportCheck):
     """Frames between buffers in host memory, over each transport of the partition."""
 
-    tags = {"network", "doc-001"}
+    tags = {"network"}
     valid_prog_environs = ["+mpi +mpicc +ucx"]
 
     @run_after("init")
@@ -148,7 +148,7 @@ class BcastStream(StreamMixin, MpiTransportCheck):
 class BcastStreamGpu(StreamMixin, GpusOfNode, MpiCheck):
     """The same, and each worker copies each frame to its GPU and back. Not yet run on hardware."""
 
-    tags = {"network", "doc-001"}
+    tags = {"network"}
     valid_systems = ["+intra-node +gpu +cuda", "+inter-node +gpu +cuda"]
     valid_prog_environs = ["+mpi +mpicc"]
     descr = "broadcast of frames without a pause to workers with GPUs"

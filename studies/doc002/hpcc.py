@@ -40,7 +40,7 @@ class HpccStudy(suite_hpcc.HpccBase):
     """HPCC on `nodes` nodes, with a rank on each core and a small matrix."""
 
     nodes = parameter(NODES)
-    tags = {"compute", "doc-002"}
+    tags = {"compute"}
     valid_systems = ["+inter-node"]
 
     @run_after("init")
@@ -76,7 +76,7 @@ class HpccOverRanks(StrictCheck):
 
     kind = "compute"
     descr = "the network parts of HPCC over the number of ranks"
-    tags = {"compute", "doc-002"}
+    tags = {"compute"}
     valid_systems = ["+inter-node"]
     valid_prog_environs = ["+hpcc"]
     executable = "true"

@@ -49,7 +49,7 @@ class NpbKernel(BuiltMixin, MpiCheck):
     per_node = parameter(kernels.PER_NODE)
 
     kind = "compute"
-    tags = {"compute", "doc-002"}
+    tags = {"compute"}
     valid_systems = ["+intra-node", "+inter-node"]
     valid_prog_environs = ["+mpi"]
     declares = {"mops_total": "Mop/s", "time": "s"}
@@ -128,7 +128,7 @@ class NpbOverRanks(BuiltMixin, StrictCheck):
 
     kernel = parameter(npb.KERNELS)
     kind = "compute"
-    tags = {"compute", "doc-002"}
+    tags = {"compute"}
     valid_systems = ["+intra-node", "+inter-node"]
     valid_prog_environs = ["+mpi"]
     executable = "true"

@@ -64,7 +64,7 @@ class OsuPairs(PairsMixin, OsuBase):
     pairs = parameter(counts.PAIRS)
     transport = parameter(MANY)
     valid_prog_environs = ["+osu"]
-    tags = {"network", "doc-002"}
+    tags = {"network"}
 
     @run_before("run")
     def command(self):
@@ -79,7 +79,7 @@ class OsuPyPairs(PairsMixin, OsuPort):
     benchmark = parameter(["multi_lat"])
     pairs = parameter(counts.PAIRS)
     transport = parameter(MANY)
-    tags = {"network", "doc-002"}
+    tags = {"network"}
 
     @run_before("run")
     def command(self):
@@ -97,7 +97,7 @@ class MorePairsBase(StrictCheck):
 
     transport = parameter(MANY)
     kind = "network"
-    tags = {"network", "doc-002"}
+    tags = {"network"}
     executable = "true"
 
     @run_after("init")

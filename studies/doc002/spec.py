@@ -44,7 +44,7 @@ class SpecBase(StrictCheck):
 
     kind = "compute"
     time_limit = "12h"
-    tags = {"compute", "doc-002"}
+    tags = {"compute"}
     valid_systems = ["+intra-node", "+inter-node -across"]
     valid_prog_environs = ["*"]
     declares = {"base": "1"}
@@ -111,7 +111,7 @@ class SpecMpi(SpecBase):
     tool = "runspec"
     program = "MPI2007"
     suite = "medium"
-    tags = {"compute", "doc-002"}
+    tags = {"compute"}
 
     @run_after("init")
     def data(self):
@@ -126,4 +126,4 @@ class SpecHpc(SpecBase):
     program = "SPEChpc2021"
     suite = "tiny"
     more = ("--size=ref",)
-    tags = {"compute", "doc-002"}
+    tags = {"compute"}

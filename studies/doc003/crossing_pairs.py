@@ -20,7 +20,7 @@ class CrossingPairs(SimultaneousPairs):
     """Latency, and the rates of 1, 2, 4, ... pairs at once, within two groups and across a link."""
 
     drawn_by = (str(Path(crossing.__file__).resolve()),)
-    tags = {"smoke", "network", "doc-003"}
+    tags = {"smoke", "network"}
     figures = [
         Figure("lines", "rates of simultaneous pairs", "two clusters", "together", over="pairs")
     ]

@@ -51,7 +51,7 @@ class LinkFromHpl(StrictCheck):
 
     kind = "compute"
     descr = "the link that two groups of nodes share, from the times of HPL"
-    tags = {"compute", "doc-003"}
+    tags = {"compute"}
     valid_systems = ["+inter-node +across"]
     valid_prog_environs = ["+hpl"]
     executable = "true"

@@ -60,7 +60,7 @@ class ImbLong(imb.ImbBase):
 
     benchmark = "PingPong"
     time_limit = "30m"
-    tags = {"network", "doc-003"}
+    tags = {"network"}
     figures = [
         Figure("partitions", f"PingPong: {column}", "two clusters", column)
         for column in ("latency", "bandwidth")

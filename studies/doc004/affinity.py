@@ -55,7 +55,7 @@ class MoreRails(StrictCheck):
 
     transport = parameter([n for n in transports.TESTED if transports.TRANSPORTS[n].network])
     kind = "network"
-    tags = {"network", "doc-004"}
+    tags = {"network"}
     executable = "true"
     valid_prog_environs = ["+osu"]
     declares = {"bandwidth_1MiB_most_rails": "MB/s"}
@@ -105,7 +105,7 @@ class BoundBase(OsuBase):
     transport = parameter(VERBS)
     partitions = ("+inter-node",)
     valid_prog_environs = ["+osu"]
-    tags = {"network", "doc-004"}
+    tags = {"network"}
 
     @run_after("init")
     def declare(self):
@@ -205,7 +205,7 @@ class AffinityCost(StrictCheck):
 
     transport = parameter(VERBS)
     kind = "network"
-    tags = {"network", "doc-004"}
+    tags = {"network"}
     executable = "true"
     valid_prog_environs = ["+osu"]
     declares = {f"{benchmark}_gain": "%" for benchmark in COMPARED}

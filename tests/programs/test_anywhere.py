@@ -18,6 +18,7 @@ from assay.describe import auto, described, detect, machine
 from assay.gpu.accelerator import CUDA
 from assay.node import answers, provenance
 from assay.sites import ask
+from assay.sites.site_yaml import SiteFile
 from assay.slurm import Answers
 from assay.store import promise
 
@@ -168,7 +169,7 @@ def found(monkeypatch, tmp_path):
         monkeypatch.setattr(
             detect, "version", lambda extra, _=answer: detect_version(extra, answer)
         )
-        system = auto.configuration(site / "reframe.py")["systems"][0]
+        system = auto.configuration(site / "reframe.py", SiteFile(machine="detect"))["systems"][0]
         return {partition["name"]: partition for partition in system["partitions"]}
 
     detect_version = detect.version

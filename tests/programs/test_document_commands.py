@@ -38,11 +38,11 @@ NOT_COPIED = (".git", ".venv", ".cache", "results", "build", ".hypothesis")
 
 #: The pages describe a cluster with modules and Slurm, and this machine has neither.
 HERE = {
-    '"lmod"': '"nomod"',
+    "modules_system: lmod": "modules_system: nomod",
     '"login[0-9]+.mycluster"': '".*"',
-    '"slurm"': '"local"',
-    '"srun"': '"mpirun"',
-    '            "modules": ["openmpi", "osu-micro-benchmarks", "hpl"],\n': "",
+    "scheduler: slurm": "scheduler: local",
+    "launcher: srun": "launcher: mpirun",
+    "    modules: [openmpi, osu-micro-benchmarks, hpl]\n": "",
 }
 
 

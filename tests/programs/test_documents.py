@@ -4,18 +4,58 @@ import re
 import shutil
 from pathlib import Path
 
+import job_scripts
 import pytest
 import shell
 import yaml
 from bench import ROOT, Recorded, run_reframe
 from test_document_commands import blocks, localised
 
-from assay import catalogue
+from assay import catalogue, cli, files
 from assay.judge import Reference, References
 
 pytestmark = pytest.mark.slow
 
 SITE, BENCHMARK = "docs/adding-a-site.md", "docs/adding-a-benchmark.md"
+
+
+def of_site():
+    """The file that docs/adding-a-site.md lets a person write."""
+    (words,) = [
+        text for text in blocks(SITE, "yaml") if text.startswith("# site-config/mycluster/a")
+    ]
+    return words
+
+
+def test_a_site_is_one_file_that_a_person_writes(tmp_path, monkeypatch, capsys):
+    """docs/adding-a-site.md, steps 1 and 2, to the letter: only host and modules are of here."""
+    site = tmp_path / "site-config/mycluster"
+    site.mkdir(parents=True)
+    for path in (ROOT / "site-config").glob("*.yaml"):
+        shutil.copy(path, site.parent)
+    (tmp_path / "reframe").symlink_to(ROOT / "reframe")
+    shutil.copy(ROOT / "site-config/any/reframe.py", site)
+    words = of_site().replace("lmod", "nomod").replace("login[0-9]+.mycluster", ".*")
+    words = words.replace("    modules: [openmpi, osu-micro-benchmarks, hpl]\n", "")
+    (site / "assay.yaml").write_text(words)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASSAY_STACK", raising=False)
+    monkeypatch.setenv("PATH", job_scripts.without_slurm(tmp_path / "slurm"))
+    assert cli.main(["sites", "mycluster"]) == 0
+    said = capsys.readouterr().out
+    assert "  lustre-ssd, stack mpi: " in said and "references: 0 metrics judged" in said
+    monkeypatch.setattr(files, "SUITE", tmp_path)  # not to write the list of our cases
+    assert cli.main(["expect", "--site", "mycluster", "--check"]) == 1
+    only = ("-n", "NodeHealth|Hpl$|Census")
+    run = run_reframe(site / "reframe.py", tmp_path / "results", "--dry-run", *only)
+    assert run.returncode == 0, run.output
+    scripts = [path.read_text() for path in tmp_path.glob("results/stage/*/**/rfm_job.sh")]
+    assert {
+        re.search("mycluster/([^/]+)/", str(path))[1]
+        for path in tmp_path.glob("results/stage/*/**/rfm_job.sh")
+    } == {"node", "infiniband", "lustre-ssd"}
+    assert all("#SBATCH --partition=compute\n#SBATCH --exclusive\n" in text for text in scripts)
+    assert any("srun " in text for text in scripts)
 
 
 def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path):
@@ -24,7 +64,8 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     site.mkdir(parents=True)
     for name in ("vocabulary.yaml", "hardware.yaml"):
         shutil.copy(ROOT / "site-config" / name, site.parent)
-    (site / "reframe.py").write_text(localised(blocks(SITE, "python")[0]))
+    shutil.copy(ROOT / "site-config/any/reframe.py", site)
+    (site / "assay.yaml").write_text(localised(of_site()))
     (references,) = [block for block in blocks(SITE, "yaml") if "\nreferences:" in f"\n{block}"]
     (site / "references.yaml").write_text(references)
     run = run_reframe(

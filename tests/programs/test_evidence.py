@@ -3,7 +3,7 @@
 import pytest
 from few_messages import perftest
 
-from assay.declared import HOSTS, Figure
+from assay.declared import Figure
 from assay.store import session
 
 pytestmark = pytest.mark.slow
@@ -115,13 +115,12 @@ def test_a_metric_in_a_unit_that_nobody_knows(bench):
 
 DRAWN = """\
 from assay.run import Figure
-from assay.declared import HOSTS
 
 
 @rfm.simple_test
 class Drawn(Own):
     number = parameter([1, 2])
-    figures = [Figure("curve", "point to point: latency", at=HOSTS)]
+    figures = [Figure("curve", "point to point: latency", at="between hosts")]
 
     @run_after("setup")
     def only_one(self):
@@ -133,12 +132,18 @@ def test_the_report_knows_the_figures_of_cases_that_ran_and_of_others(bench):
     bench.ready()
     run = bench.own(DRAWN)
     assert run.case("Drawn %number=1").record["figures"] == [
-        {"kind": "curve", "name": "point to point: latency", "at": HOSTS, "column": "", "over": ""}
+        {
+            "kind": "curve",
+            "name": "point to point: latency",
+            "at": "between hosts",
+            "column": "",
+            "over": "",
+        }
     ]
     cases = session.load(session.newest(bench.results)).cases
     assert [case.verdict is None for case in cases] == [False, True]
     assert {case.figures for case in cases} == {
-        (Figure("curve", "point to point: latency", HOSTS),)
+        (Figure("curve", "point to point: latency", "between hosts"),)
     }
 
 

@@ -75,7 +75,7 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
     assert "partition ethernet: eth0 is no device of hardware" in said
     made = checkout / "site-config/mine"
     assert {path.name for path in made.iterdir()} == {
-        "reframe.py", "references.yaml", "promise.yaml"
+        "reframe.py", "assay.yaml", "references.yaml", "promise.yaml"
     }  # fmt: skip
     assert {path.name for path in checkout.iterdir()} == {"site-config", "reframe"}
     assert cli.main(["sites", "mine"]) == 0
@@ -96,7 +96,7 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
 def test_a_dry_run_prints_the_files_and_writes_nothing(checkout, tmp_path, capsys):
     assert cli.main(["site", "new", "mine", "--dry-run", "--access=--qos=test"]) == 0
     said = capsys.readouterr().out
-    assert "# --- site-config/mine/reframe.py" in said
+    assert "# --- site-config/mine/assay.yaml" in said
     assert "# --- site-config/mine/references.yaml" in said
     assert {path.name for path in checkout.iterdir()} == {"site-config", "reframe"}
     assert not (checkout / "site-config/mine").exists()
@@ -199,7 +199,7 @@ def test_modules_that_bring_mpi_are_said_and_an_unknown_one_is_refused(checkout,
     capsys.readouterr()
     assert cli.main(["site", "new", "mine", "--dry-run", "--module", "openmpi/5.0.5"]) == 0
     said = capsys.readouterr().out
-    assert "\"modules_system\": 'lmod'" in said and "'modules': ['openmpi/5.0.5']" in said
+    assert "modules_system: lmod\n" in said and "modules: [openmpi/5.0.5]\n" in said
     assert "module load openmpi/5.0.5 >&2 && exec python3 " in (tmp_path / "srun").read_text()
 
 

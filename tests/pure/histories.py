@@ -9,7 +9,8 @@ from typing import Any
 
 from assay.archive.history import store
 from assay.judge import Verdict
-from assay.store.cases import Case, Metric, Session
+from assay.store.cases import Case, Session
+from assay.store.record import Metric
 
 DAY = 86400.0
 
@@ -21,11 +22,10 @@ def case(
     known: dict[str, Any] = {
         "verdict": Verdict.PASS,
         "metrics": (Metric("bandwidth", value, "GB/s", Verdict.PASS),),
-        "record": {
-            "nodes": [node],
-            "scheduler": "slurm",
-            "proves": {"rate": ["bandwidth"]},
-        },
+        "recorded": True,
+        "nodes": (node,),
+        "scheduler": "slurm",
+        "proves": {"rate": ("bandwidth",)},
     }
     return Case(name, name, f"{name}_{node}", "made", "net", "mpi", **{**known, **other})
 

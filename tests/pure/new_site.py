@@ -104,4 +104,9 @@ def gpu_place():
 
 
 def by_name(made):
-    return {each["name"]: each for every in made.partitions.values() for each in every}
+    """The partitions of a draft, each with the extras of its nodes."""
+    return {
+        each["name"]: {**each, "extras": {**made.common[nodes]["extras"], **each["extras"]}}
+        for nodes, every in made.partitions.items()
+        for each in every
+    }

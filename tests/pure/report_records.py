@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from assay.declared import GPUS, HOSTS, PARTITION, Figure, as_json
+from assay.declared import as_json
 from assay.judge import Verdict
-from assay.store.cases import Case
-from assay.store.record import with_record
-from assay.workloads import osu as programs
+from assay.store.cases import Case, with_record
+from studies.validation import figures
 
 OSU = {
     "latency": {"size": "B", "latency": "us"},
@@ -25,24 +24,6 @@ IOZONE = {"file_size": "KiB", "record_size": "KiB", "write": "KiB/s", "read": "K
 
 INTRA = ("all", "no-gdrcopy", "no-ipc", "no-ipc-no-gdrcopy")
 INTER = ("all", "no-gdrcopy", "no-rdma", "no-rdma-no-gdrcopy")
-
-
-def figures(test: str, parameters: Mapping[str, str]) -> list[Figure]:
-    """The figures that the tests of this name declare."""
-    if test.startswith("Osu"):
-        at = {"HH": HOSTS, "DH": "", "HD": ""}.get(parameters.get("buffers", ""), GPUS)
-        at = at if "Gpu" in test else "" if test == "OsuPy" else HOSTS
-        return programs.figures(parameters.get("benchmark", ""), at)
-    heat_maps = {
-        "cached": [("IOzone: read", "read"), ("IOzone: write", "write")],
-        "o_sync": [("IOzone: SYNC write", "write")],
-    }.get(parameters.get("sync", ""), [("", "")])
-    return {
-        "HplStudy": [Figure("scaling", "HPL over nodes", "HPL")],
-        "GpuHplStudy": [Figure("scaling", "HPL over nodes", "GPU HPL")],
-        "BtIo": [Figure("runs", "BT-IO", PARTITION)],
-        "Iozone": [Figure("heat map", name, PARTITION, column) for name, column in heat_maps],
-    }.get(test, [])
 
 
 def case(

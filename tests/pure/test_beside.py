@@ -1,4 +1,4 @@
-"""`sites.beside`: places and stacks beside a ReFrame configuration that a site has already."""
+"""`beside`: places and stacks beside a ReFrame configuration that a site has already."""
 
 import json
 import re
@@ -15,16 +15,11 @@ from reframe.core.exceptions import ConfigError
 
 from assay import cli, sites
 from assay.describe import adopt
+from assay.describe.written import REFRAME
 from assay.judge import LAUNCHES_IN_BUDGET, References
 from assay.prove.plan import Call
 from assay.sites import foreign
 from assay.store import promise
-
-SETTINGS = """\
-from assay import sites
-
-site_configuration = sites.beside({files}, "assay.yaml")
-"""
 
 #: Two systems of any host, foreign words, a logger, a mode, an environment for one system only.
 THEIRS = {
@@ -86,7 +81,8 @@ WORDS = {
             "of": "batch",
             "features": ["inter-node", "rc_mlx5"],
             "extras": {"network_device": "mlx5_0:1"},
-            "set": {"access": ["-p long"], "time_limit": "1h"},
+            "access": ["-p long"],
+            "time_limit": "1h",
         },
     },
     "stacks": {"foss": {"features": ["mpi", "ucx", "osu", "hpl"]}},
@@ -110,10 +106,11 @@ def site(tmp_path):
             (tmp_path / name).write_text(textwrap.dedent(theirs))
         else:
             (tmp_path / name).write_text(yaml.safe_dump(theirs or THEIRS, sort_keys=False))
-        (tmp_path / "assay.yaml").write_text(yaml.safe_dump(words or WORDS, sort_keys=False))
+        said = {"beside": files or [name], **(words or WORDS)}
+        (tmp_path / "assay.yaml").write_text(yaml.safe_dump(said, sort_keys=False))
         (tmp_path / "references.yaml").write_text("references: []\n")
         settings = tmp_path / "assay_settings.py"
-        settings.write_text(SETTINGS.format(files=repr(files or name)))
+        settings.write_text(REFRAME)
         forget()
         return load_config("<builtin>", str(settings))
 
@@ -186,7 +183,7 @@ def test_a_stack_has_programs_at_places_only(site):
 
 
 def test_a_stack_of_another_name_and_with_other_modules(site):
-    stacks = {"ours": {"of": "gnu", "features": ["osu"], "set": {"modules": ["osu/7.5"]}}}
+    stacks = {"ours": {"of": "gnu", "features": ["osu"], "modules": ["osu/7.5"]}}
     config = site(words=changed(WORDS, "stacks", stacks))
     assert partitions(config)["node"]["environs"] == ["ours"]
     found = environment(config, "ours", "aion:link")
@@ -304,8 +301,8 @@ def test_what_slurm_says_of_the_nodes_of_a_partition(site, monkeypatch):
         ("places/node/features", "intra-node", "places/node/features: 'intra-node': expected a li"),
         ("places/link/extras", {"networkdevice": 1}, "did you mean 'network_device'?"),
         ("places/node/environs", ["fos"], "environs: no stack 'fos'; did you mean 'foss'?"),
-        ("places/link/set", {"acess": []}, "places/link/set: ReFrame has no key 'acess'; did you"),
-        ("stacks/foss/set", {"module": []}, "stacks/foss/set: ReFrame has no key 'module'; did y"),
+        ("places/link/acess", [], "places/link/acess: unknown key; did you mean 'access'?"),
+        ("stacks/foss/module", [], "stacks/foss/module: unknown key; did you mean 'modules'?"),
         ("stacks/foss/of", "bar", "batch has the environments gnu, foss, and stacks names none"),
         ("stacks/foss/extras", {"osu_version": 7.2}, "'foss': extras: osu_version is 7.2, which"),
     ],
@@ -396,11 +393,9 @@ def test_check_asks_in_one_line_for_what_nobody_says(site, tmp_path, capsys):
     site(theirs, changed(words, "places/node/features", ["intra-node", "gpu", "cuda"]))
     assert cli.main(["check", "-C", str(tmp_path / "assay_settings.py")]) == 0
     said = capsys.readouterr().out
-    assert (
-        "  node, link, files: add set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}" in said
-    )
+    assert "  node, link, files: add processor: {num_cpus: 128, num_cpus_per_core: 1}" in said
     assert said.count("processor") == 1
-    assert "  node: add set: {devices: [{type: gpu, num_devices: 4}]}" in said
+    assert "  node: add devices: [{type: gpu, num_devices: 4}]" in said
     assert (
         "  link: add the extra network_device, without which no case of inter-node passes" in said
     )
@@ -487,7 +482,7 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
             "  e: {features: [mpi, mpicc, ucx, osu, ucx-perftest], extras: "
             '{openmpi_version: "4.1.4", ucx_version: "1.16.0", osu_version: "7.4"}}\n',
         ),
-        ({"features": ["gpu", "amd"]}, [], "gpu, rocm], set: {devices: [{type: gpu, num"),
+        ({"features": ["gpu", "amd"]}, [], "gpu, rocm], devices: [{type: gpu, num"),
         ({"access": ["--gres=gpu:mi250:8"]}, [], "gpu, rocm]}"),
         ({"access": ["--gres=gpu:a100:4"]}, [], "gpu, cuda]}"),
     ],

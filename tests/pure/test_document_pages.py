@@ -2,35 +2,32 @@
 
 import ast
 import re
-import shlex
 
 import pytest
 import yaml
 from shell import ROOT
 
-from assay import sites
+from assay.store import promise
 
 #: The folders of the studies of a document, by number.
 STUDIES = {path.name[-3:]: path for path in sorted((ROOT / "studies").glob("doc*"))}
 
 
-def _tags_of_tests():
-    """Name of each test -> the tags that its class states."""
-    found = {}
-    for path in [*(ROOT / "reframe").rglob("*.py"), *(ROOT / "studies").glob("doc*/*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not (isinstance(node, ast.ClassDef) and node.decorator_list):
-                continue
-            tags = [
-                ast.literal_eval(line.value)
-                for line in node.body
-                if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "tags"
-            ]
-            found[node.name] = tags[0] if tags else set()
-    return found
+def declared_in(folder):
+    """The names of the tests below a folder."""
+    return {
+        node.name
+        for path in folder.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+        and "rfm.simple_test" in map(ast.unparse, node.decorator_list)
+    }
 
 
-TESTS = _tags_of_tests()
+def listed(folder):
+    """The cases of a study, as `make paper` selects them."""
+    lines = (folder / "tests.txt").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
 
 
 def rows(study, text=None):
@@ -53,10 +50,10 @@ def test_each_row_is_full_and_says_where_it_ran(study):
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_table_names_every_test_of_the_tag_and_none_that_is_gone(study):
+def test_the_table_names_every_test_of_the_study_and_none_that_is_gone(study):
     named = {name for row in rows(study) for name in re.findall(r"`([A-Z]\w+)`", row[1])}
-    assert named <= TESTS.keys()
-    assert {name for name, tags in TESTS.items() if f"doc-{study}" in tags} <= named
+    assert named <= declared_in(ROOT / "reframe") | declared_in(ROOT / "studies")
+    assert {re.match(r"\w+", line)[0] for line in listed(STUDIES[study])} <= named
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -71,7 +68,7 @@ def test_a_row_that_says_nothing_would_be_found(monkeypatch):
     study, read, text = "002", rows, (STUDIES["002"] / "README.md").read_text()
     faults = {
         "here in a node; between nodes not yet": test_each_row_is_full_and_says_where_it_ran,
-        "`SpecMpi`, ": test_the_table_names_every_test_of_the_tag_and_none_that_is_gone,
+        "`SpecMpi`, ": test_the_table_names_every_test_of_the_study_and_none_that_is_gone,
     }
     for words, test in faults.items():
         assert words in text
@@ -81,14 +78,26 @@ def test_a_row_that_says_nothing_would_be_found(monkeypatch):
             test(study)
 
 
-def test_the_mode_of_all_documents_selects_the_tests_of_each():
-    """ReFrame matches the tag from its begin, and reads the options of a mode as a shell does."""
-    (pattern,) = shlex.split(sites.PAPERS["paper-all"])
-    for tag in ("paper", *(f"doc-{study}" for study in STUDIES)):
-        assert re.match(pattern, tag)
-        assert tag in {each for tags in TESTS.values() for each in tags}
-    assert not re.match(pattern, "smoke")
-    assert {f"paper-{study}" for study in STUDIES} <= sites.PAPERS.keys()
+@pytest.mark.parametrize("folder", [ROOT / "studies", *STUDIES.values()], ids=lambda f: f.name)
+def test_a_study_has_all_its_own_tests_and_selects_some_of_the_suite(folder):
+    """ReFrame matches a pattern with the name of a case without blanks, from its begin."""
+    cases = {one.name.replace(" ", "") for one in promise.cases(ROOT / "reframe/cases.txt")}
+    own = declared_in(folder) if folder.name != "studies" else set()
+    assert own <= {*listed(folder)}
+    for line in {*listed(folder)} - own:
+        assert any(re.match(line, case) for case in cases), line
+
+
+def test_the_validation_has_the_cases_that_it_was_published_with():
+    cases = promise.cases(ROOT / "reframe/cases.txt")
+    pattern = "|".join(listed(ROOT / "studies"))
+    selected = [one.name for one in cases if re.match(pattern, one.name.replace(" ", ""))]
+    assert "Iozone %sync=o_sync" in selected and "Iozone %sync=direct" not in selected
+    assert {name.split()[0] for name in selected} == {
+        "BtIo", "GpuHplStudy", "HplStudy", "Iozone", "Osu", "OsuCollective", "OsuGpu",
+        "OsuGpuCollective", "OsuGpuRelation", "OsuPy", "OsuRails",
+    }  # fmt: skip
+    assert {name.split()[1] for name in selected if name[:4] == "BtIo"} == {"%subtype=simple"}
 
 
 @pytest.mark.parametrize("study", STUDIES)

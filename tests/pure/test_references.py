@@ -6,7 +6,7 @@ import yaml
 from shell import SITES
 
 from assay import files, metrics
-from assay.judge import Reference, References, ReferencesError, peak, peaks
+from assay.judge import Reference, References, ReferencesError, peak, peaks, reference_files
 from assay.judge.reference_files import Document
 from assay.judge.references import Recorded
 
@@ -15,14 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
     "references": [
         {
-            "for": {"partition": "ib", "test": "Osu"},
-            "metrics": {"latency_8B": {"value": 2.0, "unit": "us", "lower": None, "upper": 0.5}},
-            "source": "a datasheet",
-        },
-        {
             "for": {"partition": "ib", "test": "Osu", "transport": ["rc", "dc"]},
             "metrics": {"latency_8B": {"value": 1.0, "unit": "us", "lower": -0.5, "upper": 0.2}},
             "source": {"date": "2026-11-20", "n": 10, "where": "four nodes"},
+        },
+        {
+            "for": {"partition": "ib", "test": "Osu"},
+            "metrics": {"latency_8B": {"value": 2.0, "unit": "us", "lower": None, "upper": 0.5}},
+            "source": "a datasheet",
         },
     ],
     "recorded": [{"for": {"partition": "*"}, "units": ["MB/s"], "why": "a shared machine"}],
@@ -39,7 +39,7 @@ def case(**more):
     return {"partition": "ib", "environ": "spack", "test": "Osu", **more}
 
 
-def test_the_entry_with_the_most_keys_wins(tmp_path):
+def test_the_first_entry_that_is_for_the_case_judges(tmp_path):
     references = load(tmp_path, GOOD)
     assert references.find(case(transport="ud"), "latency_8B", "us") == Reference(
         2.0, "us", None, 0.5, "a datasheet"
@@ -107,7 +107,7 @@ def test_the_kinds_of_a_rule_are_those_of_the_table():
             r"no reference for 'latency_8B'.*partition: nvlink",
         ),
         ({}, "ratio", "1", "no reference"),  # it is recorded only in MB/s
-        ({"transport": "ud"}, "latency_8B", "ms", "is in 'us', the test reports 'ms'"),
+        ({"transport": "ud"}, "latency_8B", "MB/s", "is in 'us', the test reports 'MB/s'"),
     ],
 )
 def test_what_has_no_reference_in_its_unit_is_refused(tmp_path, where, metric, unit, said):
@@ -115,14 +115,64 @@ def test_what_has_no_reference_in_its_unit_is_refused(tmp_path, where, metric, u
         load(tmp_path, GOOD).find(case(**where), metric, unit)
 
 
-def test_two_equally_close_entries_are_refused(tmp_path):
-    twice = {"references": [GOOD["references"][0]] * 2}
-    with pytest.raises(ReferencesError, match="equally close; add a key"):
-        load(tmp_path, twice).find(case(), "latency_8B", "us")
+@pytest.mark.parametrize("star", [{}, {"environ": "*"}, {"environ": ["spack", "*"]}])
+def test_an_entry_that_never_judges_is_refused(tmp_path, star):
+    near, general = GOOD["references"]
+    general = {**general, "for": {**general["for"], **star}}
+    said = r"references/1/metrics/latency_8B: is never judged by this entry: .*put this one above"
+    with pytest.raises(ReferencesError, match=said):
+        load(tmp_path, {"references": [general, near]})
+    with pytest.raises(ReferencesError, match="is never judged by this entry"):
+        load(tmp_path, {"references": [near, near]})
+
+
+def overlapping(document):
+    """Pairs of entries that may be for the same case and have a metric in common."""
+    for at, one in enumerate(document["references"]):
+        for other in document["references"][at + 1 :]:
+            both = one["for"].keys() & other["for"].keys()
+            values = [
+                [{*reference_files.listed(each["for"][key])} for each in (one, other)]
+                for key in both
+            ]
+            if one["metrics"].keys() & other["metrics"].keys() and all(
+                "*" in x | y or x & y for x, y in values
+            ):
+                yield one["for"], other["for"]
+
+
+FILES = [site.with_name("references.yaml") for site in SITES.values()]
+
+
+def test_the_first_entry_of_our_files_is_the_one_with_the_most_keys():
+    """Once, the number of keys decided, and the order decides the same."""
+    found = [pair for file in FILES for pair in overlapping(reference_files.read(file))]
+    assert [*overlapping(GOOD)]
+    for first, second in found:
+        keys = [sum(not reference_files.is_any(v) for v in x.values()) for x in (first, second)]
+        assert keys[0] > keys[1], (first, second)
+
+
+def test_one_reference_judges_metrics_of_two_tests_in_their_units(tmp_path):
+    entry = {
+        "for": {"partition": "gpu", "test": "OsuGpu"},
+        "metrics": {"bandwidth_1MiB": ">= 48.5 GB/s"},
+        "also": [{"for": {"partition": "gpu", "test": "EachGpu"}, "metric": "worst"}],
+        "source": "a datasheet",
+    }
+    references = load(tmp_path, {"references": [entry]})
+    osu, each = ({"partition": "gpu", "test": test} for test in ("OsuGpu", "EachGpu"))
+    assert references.find(osu, "bandwidth_1MiB", "MB/s").lower_bound == 48500
+    assert references.find(each, "worst", "GB/s").lower_bound == 48.5
+    with pytest.raises(ReferencesError, match="the test reports 'us'"):
+        references.find(each, "worst", "us")
+    entry["metrics"]["other"] = ">= 1 GB/s"
+    with pytest.raises(ReferencesError, match="references/0/also: the entry has several metrics"):
+        load(tmp_path, {"references": [entry]})
 
 
 def broken(**change):
-    entry = {**GOOD["references"][0], **change}
+    entry = {**GOOD["references"][1], **change}
     return {"references": [{k: v for k, v in entry.items() if v is not ...}]}
 
 
@@ -130,7 +180,7 @@ def measured(**change):
     return broken(source={"date": "2026-11-20", "n": 10, "where": "four nodes", **change})
 
 
-METRIC = GOOD["references"][0]["metrics"]["latency_8B"]
+METRIC = GOOD["references"][1]["metrics"]["latency_8B"]
 
 
 @pytest.mark.parametrize(
@@ -242,15 +292,6 @@ def test_a_wide_tolerance_with_a_reason_is_allowed(tmp_path):
     assert load(tmp_path, wide).judged == 1
 
 
-@pytest.mark.parametrize("star", ["*", ["*"], ["ib", "*"]])
-def test_a_star_does_not_make_an_entry_more_specific(tmp_path, star):
-    everywhere = {**GOOD["references"][0], "for": dict.fromkeys(case(transport="dc"), star)}
-    everywhere["for"]["profile"] = "*"
-    references = load(tmp_path, {"references": [everywhere, GOOD["references"][1]]})
-    assert references.find(case(transport="dc"), "latency_8B", "us").value == 1.0
-    assert references.find(case(transport="ud"), "latency_8B", "us").value == 2.0
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -298,8 +339,8 @@ def test_hardware_that_does_not_exist_is_an_error(hardware, said):
 
 def test_what_several_sites_expect_is_written_once(tmp_path):
     common = tmp_path / "common.yaml"
-    common.write_text(yaml.safe_dump({"references": GOOD["references"][:1]}))
-    nearer = {**GOOD["references"][0], "for": case()}
+    common.write_text(yaml.safe_dump({"references": GOOD["references"][1:]}))
+    nearer = {**GOOD["references"][1], "for": case()}
     site = tmp_path / "site"
     site.mkdir()
     references = load(site, {"include": ["../common.yaml"], "references": [nearer]})
@@ -312,11 +353,11 @@ def test_what_several_sites_expect_is_written_once(tmp_path):
     ]
 
 
-def test_entries_of_two_files_that_are_equally_close_name_both(tmp_path):
-    (tmp_path / "common.yaml").write_text(yaml.safe_dump({"references": GOOD["references"][:1]}))
-    document = {"include": ["common.yaml"], "references": GOOD["references"][:1]}
-    with pytest.raises(ReferencesError, match=r"references\.yaml with .*common\.yaml: .*equally"):
-        load(tmp_path, document).find(case(), "latency_8B", "us")
+def test_an_entry_of_the_site_comes_before_one_of_a_file_that_it_includes(tmp_path):
+    (tmp_path / "common.yaml").write_text(yaml.safe_dump({"references": GOOD["references"][1:]}))
+    own = {**GOOD["references"][1], "metrics": {"latency_8B": "<= 7 us"}}
+    references = load(tmp_path, {"include": ["common.yaml"], "references": [own]})
+    assert references.find(case(), "latency_8B", "us").value == 7.0
 
 
 @pytest.mark.parametrize(
@@ -348,8 +389,8 @@ def test_without_the_file_all_is_recorded_with_that_reason(tmp_path):
 
 
 def test_an_entry_may_be_for_one_of_several_systems(tmp_path):
-    ours, theirs = ({**GOOD["references"][0]["for"], "system": name} for name in ("a", "b"))
-    entries = [{**GOOD["references"][0], "for": ours}, {**GOOD["references"][1], "for": theirs}]
+    ours, theirs = ({**GOOD["references"][1]["for"], "system": name} for name in ("a", "b"))
+    entries = [{**GOOD["references"][1], "for": ours}, {**GOOD["references"][0], "for": theirs}]
     references = load(tmp_path, {"references": entries})
     values = [references.find(case(system=name), "latency_8B", "us").value for name in "ab"]
     assert values == [2.0, 1.0]
@@ -380,7 +421,7 @@ def test_a_floor_is_a_share_of_the_peak_and_binds_where_it_is_higher(tmp_path):
 
 
 def test_a_key_that_a_test_gets_at_its_setup_is_neither_idle_nor_a_gap(tmp_path):
-    entry = {**GOOD["references"][0], "for": {"partition": "ib", "test": "BtIo", "npb_class": "E"}}
+    entry = {**GOOD["references"][1], "for": {"partition": "ib", "test": "BtIo", "npb_class": "E"}}
     references = load(tmp_path, {"references": [entry]})
     units = {"latency_8B": "us"}
     begun = case(test="BtIo", npb_class="")
@@ -391,7 +432,7 @@ def test_a_key_that_a_test_gets_at_its_setup_is_neither_idle_nor_a_gap(tmp_path)
 
 
 def test_a_reference_of_a_test_of_a_study_is_not_idle(tmp_path):
-    entry = {**GOOD["references"][0], "for": {"partition": "ib", "test": "OsuPairs"}}
+    entry = {**GOOD["references"][1], "for": {"partition": "ib", "test": "OsuPairs"}}
     references = load(tmp_path, {"references": [entry]})
     assert references.idle([], ["OsuPairs"]) == []
     assert len(references.idle([], ["OtherPairs"])) == 1

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 import report_records as records
 from ci import wanted
 from matplotlib import colors
+from msgspec.structs import replace
 from shell import ROOT
 
 from assay import declared
 from assay.gpu.gpu_paths import CONFIGURATIONS
 from assay.show import figure, figures, plots, validation
 from assay.store.session import ReportError
+from studies.validation import GPUS, HOSTS
 
 CLUSTER = records.cluster()
 LISTS = [ROOT / "studies/figures.yaml"]
@@ -149,13 +150,11 @@ def test_gpu_figures_have_a_line_for_each_configuration_of_each_pair_of_buffers(
 
 
 def test_a_drawing_is_the_figure_that_its_test_declares_at_a_place_that_is_known():
-    at_gpus, at_hosts = (
-        declared.Figure("curve", "f", at) for at in (declared.GPUS, declared.HOSTS)
-    )
+    at_gpus, at_hosts = (declared.Figure("curve", "f", at) for at in (GPUS, HOSTS))
     assert validation.shows([at_gpus], "p", validation.IN_NODE) == {("f", "between GPUs in a node")}
     assert validation.shows([at_gpus], "p", "") == frozenset()
     assert validation.shows([at_hosts], "p", "") == {("f", "between hosts")}
-    for elsewhere in (declared.Figure("curve", "f"), declared.Figure("curve", "", declared.HOSTS)):
+    for elsewhere in (declared.Figure("curve", "f"), declared.Figure("curve", "", HOSTS)):
         assert validation.shows([elsewhere], "p", validation.IN_NODE) == frozenset()
 
 

@@ -19,7 +19,7 @@ def test_the_emulated_gpu_of_the_stack_stands_in_for_one_of_its_own(monkeypatch,
     monkeypatch.setattr(sites, "repository", lambda _: tmp_path)
     if at:
         (tmp_path / at / "sources").mkdir(parents=True)
-    stack = runpy.run_path(str(SITE))["STACK"]
+    (stack,) = runpy.run_path(str(SITE))["site_configuration"]["environments"]
     assert dict(stack["env_vars"])["LD_LIBRARY_PATH"] == f"{tmp_path / (at or 'build/vgpu')}/lib"
     missing = 'echo "no emulated GPU: type lab/vgpu/build.sh" >&2'
     assert (missing in stack["prepare_cmds"]) is (at is None)

@@ -151,7 +151,7 @@ def test_the_partitions_of_a_second_place_have_a_prefix():
     made = drafted(place(), described.Place(pool, second.here))
     assert [*by_name(made)][4:6] == ["big-mem-intra-node", "big-mem-infiniband"]
     assert any(str(gap).startswith("big.mem: ") for gap in made.gaps)
-    assert "NODE_BIG_MEM = {" in written.reframe(HEAD, made)
+    assert "\n  big.mem:\n    scheduler: " in written.words(HEAD, made)
 
 
 def test_names_of_file_systems_are_unique():

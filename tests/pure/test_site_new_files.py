@@ -1,5 +1,7 @@
 """`assay site new`: the files of the folder, and what the script on a node reads."""
 
+import json
+
 import pytest
 from shell import ROOT
 
@@ -18,31 +20,31 @@ from new_site import (
     recorded,
 )
 
-from assay import sites
 from assay.describe import written
 from assay.judge import References, peak
 from assay.node import provenance
-from assay.sites import foreign
+from assay.sites import foreign, site_yaml
 
 
 @pytest.mark.parametrize("made", [drafted(place()), drafted(gpu_place(), place(), modules=["a/1"])])
-def test_the_file_of_the_site_has_what_was_found(made, monkeypatch):
-    text = written.reframe(HEAD, made)
+def test_the_file_of_the_site_has_what_was_found(made, tmp_path):
+    text = written.words(HEAD, made)
     assert max(map(len, text.splitlines())) <= 100
-    given = {}
-    monkeypatch.setattr(sites, "configuration", lambda *_, **more: given.update(more))
-    exec(compile(text, "reframe.py", "exec"), {"__file__": "reframe.py"})
-    (system,) = given["systems"]
-    (environment,) = given["environments"]
+    assert "&id" not in text and "*id" not in text  # no anchors
+    file = tmp_path / "mine/assay.yaml"
+    file.parent.mkdir()
+    file.write_text(text)
+    said, _ = site_yaml.read(file)
+    system = site_yaml.system(file, said, site_yaml.places(file, said))
+    (environment,) = site_yaml.environments(file, said)
     assert (system["name"], system["hostnames"]) == ("mine", ["login$"])
     assert environment == made.stack
     wanted = [
-        {**made.common[slurm_name], **each}
+        {**made.common[slurm_name], **by_name(made)[each["name"]]}
         for slurm_name, every in made.partitions.items()
         for each in every
     ]
-    assert system["partitions"] == wanted
-    assert f"# Stacks: {made.stack['name']}\n" in text
+    assert system["partitions"] == json.loads(json.dumps(wanted))
     plain = " ".join(text.replace("\n#", " ").split())
     for gap in made.gaps:
         assert " ".join(str(gap).split()) in plain
@@ -79,7 +81,8 @@ def test_a_site_with_gpus_and_modules_is_accepted(tmp_path, monkeypatch):
     made = drafted(gpu_place(), place(), modules=["openmpi/5.0.5"])
     head = written.Head("mine", ["login[0-9]+$"], "lmod", "2026-11-23", ["gpu01", "node01"])
     made_files = {
-        "reframe.py": written.reframe(head, made),
+        "reframe.py": written.REFRAME,
+        "assay.yaml": written.words(head, made),
         "references.yaml": written.references(head, made),
         "hardware.yaml": written.hardware(head, made),
     }

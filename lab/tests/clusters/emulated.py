@@ -240,7 +240,7 @@ class Cluster:
             )
             for name in (
                 *(".git_archival.txt", ".venv", ".cache", "build", "requirements"),
-                *("site-config", "lab/sites/emulation.py"),
+                *("site-config", "lab/sites/emulation.py", "lab/sites/facts.py"),
             ):
                 (checkout / name).symlink_to(ROOT / name)
             tolerances = folder / "tolerances.yaml"

@@ -75,28 +75,28 @@ def site(cluster, checkout):
 def test_the_folder_loads_and_says_what_it_does_not_know(cluster, checkout, site):
     folder, said = site
     assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {
-        "reframe.py", "references.yaml", "promise.yaml"
+        "reframe.py", "assay.yaml", "references.yaml", "promise.yaml"
     }  # fmt: skip
     assert "eth0 is no device of hardware, so the rate of the link is not known" in said
     listed = on_login(cluster, checkout, sys.executable, "-m", "assay", "sites", "mine")
     assert listed.returncode == 0, listed.stdout
     for name in ("intra-node", "ethernet", "scratch"):
         assert f"    {name}, stack system: " in listed.stdout
-    text = (folder / "reframe.py").read_text()
-    assert "'features': ['inter-node', 'ethernet', 'tcp']" in text
-    assert f"'directory': '{cluster.state}/scratch'" in text
-    assert "'OMPI_MCA_mpi_yield_when_idle'" in text, "the nodes share one machine"
+    text = (folder / "assay.yaml").read_text()
+    assert "features: [inter-node, ethernet, tcp]" in text
+    assert f"directory: {cluster.state}/scratch" in text
+    assert "OMPI_MCA_mpi_yield_when_idle" in text, "the nodes share one machine"
 
 
 def test_a_second_site_of_the_same_name_is_refused(cluster, checkout, site):
     folder, _ = site
-    before = (folder / "reframe.py").read_bytes()
+    before = (folder / "assay.yaml").read_bytes()
     done = on_login(cluster, checkout, sys.executable, "-m", "assay", "site", "new", "mine")
     assert done.returncode == 2
     assert done.stderr == (
         "assay site new: site-config/mine: is there already; choose another name, or delete it\n"
     )
-    assert (folder / "reframe.py").read_bytes() == before
+    assert (folder / "assay.yaml").read_bytes() == before
 
 
 def test_it_runs_smoke_without_an_edit(cluster, checkout, site):

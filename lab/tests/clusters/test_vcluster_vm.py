@@ -100,7 +100,7 @@ OSU = shutil.which("osu_mbw_mr")
 @pytest.mark.skipif(OSU is None, reason="needs osu_mbw_mr on this machine")
 def test_a_far_device_is_named(healthy):
     def suite(results):
-        site = {"site": "vcluster-vm", "mode": "paper-004-smoke"}
+        site = {"site": "vcluster-vm", "mode": "paper-smoke"}
         study = ("-c", str(ROOT / "studies/doc004"))
         _, found = healthy.suite("NearestDevice", *study, *UNJUDGED, results=results, **site)
         return {case: reason for case, (result, reason) in found.items() if result != "pass"}

@@ -19,16 +19,10 @@ from assay.catalogue import PROGRAMS
 from assay.describe import written
 from assay.exits import Exit
 from assay.locks import package
-from assay.sites import foreign
+from assay.sites import foreign, site_yaml
 
 #: The files that are written, all beside FILE.
-SETTINGS, WORDS, REFERENCES = "assay_settings.py", "assay.yaml", "references.yaml"
-
-_SETTINGS = """\
-from assay import sites
-
-site_configuration = sites.beside({theirs}, "assay.yaml")
-"""
+SETTINGS, WORDS, REFERENCES = "assay_settings.py", site_yaml.FILE, "references.yaml"
 
 #: Names in modules that bring an MPI: libraries, and toolchains that contain one. Those of the
 #: first group are not of Open MPI.
@@ -70,9 +64,8 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(
                 f"{where}: no environment {name!r}; name its file by a further --from"
             )
-    said = repr(named[0]) if len(named) == 1 else repr(named)
     texts = {
-        SETTINGS: _SETTINGS.format(theirs=said.replace("'", '"')),
+        SETTINGS: written.REFRAME,
         WORDS: words(system, config["environments"], ", ".join(named)),
     }
     if not (folder / REFERENCES).exists():

@@ -13,31 +13,33 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from reframe.core.exceptions import ConfigError
 
 from assay import sites, slurm
 from assay.describe import container, described, detect, machine
 from assay.gpu.accelerator import ACCELERATORS
 from assay.judge import Known, hardware
-from assay.node import answers, provenance
+from assay.node import provenance
+from assay.node.answers import hung
 from assay.prove.transports import SWITCHED
-from assay.sites import ask
+from assay.sites import ask, site_yaml
+from assay.sites.site_yaml import SiteFile
 from assay.slurm import Answers, Pool
 
 
-def configuration(site_file: str | Path) -> dict[str, Any]:
+def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
     :raises ConfigError: a variable names something that does not exist, there is no MPI at
         all, Slurm does not answer, or as :func:`assay.sites.configuration`.
     """
-    site_file = Path(site_file).resolve()
-    said = ask.slurm()
-    if silence := answers.hung.get("scontrol"):
+    answers = ask.slurm()
+    if silence := hung.get("scontrol"):
         # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
-    pool = _pool(said, os.environ.get("ASSAY_PARTITION"))
-    launcher = os.environ.get("ASSAY_LAUNCHER", said.launcher) if pool else "mpirun"
+    pool = _pool(answers, os.environ.get("ASSAY_PARTITION"))
+    launcher = os.environ.get("ASSAY_LAUNCHER", answers.launcher) if pool else "mpirun"
     if launcher not in ("srun", "mpirun"):
         raise ConfigError(f"ASSAY_LAUNCHER: {launcher!r} is neither srun nor mpirun")
     stacks, opened = _stacks(site_file, launcher == "srun")
@@ -61,7 +63,7 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
     common: dict[str, Any] = {}
     if pool:
         place = described.Place(pool, here, login=True)
-        common = described.jobs(place, said, shlex.split(os.environ.get("ASSAY_ACCESS", "")))
+        common = described.jobs(place, answers, shlex.split(os.environ.get("ASSAY_ACCESS", "")))
         common["launcher"] = launcher
         common["resources"] = described.GPU_RESOURCE if pool.shape.gpus else []
         if len(pool.up) > 1:
@@ -76,10 +78,12 @@ def configuration(site_file: str | Path) -> dict[str, Any]:
                 each["extras"].pop(name, None)
             each["env_vars"] += common["env_vars"]
     descr = "as it was found: " + (pool.partition.name if pool else "this machine")
-    systems = [machine.system(site_file, descr, [".*"], partitions)]
-    return sites.configuration(
-        site_file, systems, stacks, {} if pool else machine.OFTEN, found=machine.found
+    system = site_yaml.system(
+        site_file, said, partitions, descr=descr, hostnames=[".*"], max_local_jobs=1
     )
+    often = {} if pool else machine.OFTEN
+    said = replace(said, general=often, problems=[*machine.found()])
+    return sites.configuration(site_file, [system], stacks, said)
 
 
 def _pool(said: Answers, wanted: str | None) -> Pool | None:

@@ -17,12 +17,14 @@ def offer(commands: Commands) -> None:
     folder(every)
     check = add(
         commands, "check", "assay.describe.listing:check",
-        "say what would run on each partition of a configuration",
+        "say what would run on each partition of a configuration, or what a test is",
         "Load a configuration as ReFrame would. Print for each partition how many cases of the "
-        "suite would run there, and which words would add more.",
+        "suite would run there, and which words would add more. Of a TEST, print what it runs, "
+        "where, what it proves, what judges it, and the lines of the references of FILE about it.",
     )  # fmt: skip
-    any_of = "assay_settings.py, or any other configuration"
-    option(check, "-C --config", "FILE", any_of, required=True)
+    option(check, "test", "TEST", "the name of a test, such as Osu", nargs="?", type=str)
+    any_of = "assay_settings.py, or any other configuration; needed without a TEST"
+    option(check, "-C --config", "FILE", any_of)
     option(check, "--system", "NAME", "default: all, or the one of the places", type=str)
     new = add(
         group(commands, "site", "write the folder of a new site"), "new", "assay.describe.new:run",

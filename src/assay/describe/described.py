@@ -209,11 +209,9 @@ def _processor(place: Place) -> dict[str, int]:
 # --- one node, and links --------------------------------------------------------------------------
 
 
-def _partition(
-    place: Place, name: str, descr: str, features: list[str], **extras: Any
-) -> dict[str, Any]:
-    """A partition on these nodes; an extra that is empty is left out."""
-    extras = {**place.extras, **{key: value for key, value in extras.items() if value}}
+def _partition(name: str, descr: str, features: list[str], **extras: Any) -> dict[str, Any]:
+    """A partition, without what all on its nodes have; an extra that is empty is left out."""
+    extras = {key: value for key, value in extras.items() if value}
     return {"name": name, "descr": descr, "features": features, "extras": extras}
 
 
@@ -229,7 +227,7 @@ def intra_node(place: Place) -> dict[str, Any]:
     shape = [("processors", "cpus"), ("sockets", "sockets"), ("NUMA nodes", "numa_nodes")]
     said = ", ".join(f"{name}: {seen[key]}" for name, key in shape if seen[key])
     descr = "the ranks on one node" + (f" ({said})" if said else "")
-    return _partition(place, "intra-node", descr, ["intra-node", *over], network_device="lo")
+    return _partition("intra-node", descr, ["intra-node", *over], network_device="lo")
 
 
 def fastest(ports: Mapping[str, Mapping[str, str | None]]) -> str | None:
@@ -351,7 +349,7 @@ def _between(place: Place, name: str, device: str, link: str | None) -> dict[str
     }
     shared: dict[str, Any] = {"cores_per_node": 1, "options": options}
     return _partition(
-        *(place, name, f"nodes joined by {name}, over {device}", ["inter-node", name, *reach]),
+        *(name, f"nodes joined by {name}, over {device}", ["inter-node", name, *reach]),
         network_device=device,
         nodes=place.nodes,
         hardware={"link": link} if link else {},
@@ -407,13 +405,13 @@ def gpus(
         **({"resources": GPU_RESOURCE} if allocated else {}),
     }
     features = ["intra-node", *words, *(["nvlink"] if links else [])]
-    found = [_partition(place, "gpu", "the GPUs of one node", features, hardware=named)]
+    found = [_partition("gpu", "the GPUs of one node", features, hardware=named)]
     for each in between[:1]:
         name, extras = each["name"], dict(each["extras"])
         descr = f"GPUs of different nodes, over {extras['network_device']}"
         extras |= {"hardware": {**extras.get("hardware", {}), **hardware}}
         features = ["inter-node", name, *words]
-        found.append(_partition(place, f"gpu-{name}", descr, features, **extras))
+        found.append(_partition(f"gpu-{name}", descr, features, **extras))
     return [{**each, **devices} for each in found]
 
 
@@ -478,7 +476,7 @@ def storage(place: Place, seen: set[str]) -> list[dict[str, Any]]:
         features = ["storage", *(["shared"] if shared else [])]
         found.append(
             _partition(
-                *(place, names[-1], descr, features),
+                *(names[-1], descr, features),
                 directory=directory,
                 file_system=kind,
                 nodes=place.nodes,

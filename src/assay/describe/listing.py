@@ -1,11 +1,12 @@
-"""``assay sites`` and ``assay check -C FILE``: what would run on a site, and what is missing.
+"""``assay sites`` and ``assay check``: what would run on a site, what is missing, what a test is.
 
-Both load the configuration as ReFrame would. The cases come from the list of the suite.
+A configuration is loaded as ReFrame would. The cases come from the list of the suite.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import os
 import sys
@@ -15,12 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import files, sites
 from assay.exits import Exit
 from assay.judge import References, ReferencesError
+from assay.judge.reference_files import listed
+from assay.judge.references import describe
 from assay.reframe_compat.selection import PLACES
 from assay.sites import foreign
 from assay.store import promise
@@ -91,6 +95,7 @@ def run(names: Sequence[str], folder: Path) -> int:
             judged = References.load(found[name].with_name("references.yaml"))
             more = f"rules to record: {judged.recorded}"
             lines.append(f"references: {judged.judged} metrics judged, {more}")
+            lines += [f"  {line}" for line in judged.order()]
         except (ReframeError, ReferencesError, promise.PromiseError) as error:
             bad += 1
             lines = [f"REFUSED: {error}"]
@@ -102,8 +107,16 @@ def run(names: Sequence[str], folder: Path) -> int:
 def check(args: argparse.Namespace) -> int:
     """Runs ``assay check``; returns the exit code."""
     try:
+        if args.test:
+            print(*of_test(args.test, args.config), sep="\n")
+            return Exit.PASS
+        if not args.config:
+            raise argparse.ArgumentError(None, "name a test, or a configuration by -C FILE")
         cases, lines = runs(args.config.resolve(), args.system)
-    except (ReframeError, promise.PromiseError) as error:
+    except argparse.ArgumentError as error:
+        print(f"assay check: {error}", file=sys.stderr)
+        return Exit.USAGE
+    except (ReframeError, ReferencesError, promise.PromiseError) as error:
         print(f"assay check: {error}", file=sys.stderr)
         return Exit.UNKNOWN
     print(*lines, sep="\n")
@@ -111,6 +124,39 @@ def check(args: argparse.Namespace) -> int:
         do = "say what its places and stacks have in assay.yaml"
         print(f"nothing of Assay runs here: {do} (assay site new NAME --from FILE writes it)")
     return Exit.PASS if cases else Exit.FAIL
+
+
+def of_test(test: str, config: Path | None) -> Iterator[str]:
+    """The head of the file of a test, and each line of the references of a site that judges it.
+
+    :raises argparse.ArgumentError: there is no such test.
+    """
+    heads: dict[str, str] = {}
+    for path in files.SUITE.glob("reframe/*/*.py"):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        text = f"{os.path.relpath(path)}\n\n{ast.get_docstring(module)}\n"
+        heads.update({n.name: text for n in module.body if isinstance(n, ast.ClassDef)})
+    if test not in heads:
+        raise argparse.ArgumentError(None, f"no test {test!r}; {files.nearest(test, heads)}")
+    yield heads[test]
+    beside = config.resolve().with_name("references.yaml") if config else None
+    for path in References.load(beside).files if beside else ():
+        yield from _judging(test, path) if path.exists() else ()
+
+
+def _judging(test: str, path: Path) -> Iterator[str]:
+    """The lines of a file of references that judge a test or say why not, each with its place."""
+    text = path.read_text(encoding="utf-8")
+    said, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
+    nodes = {key.value: value for key, value in tree.value} if tree else {}
+    for kind, part in (("references", "metrics"), ("recorded", "why")):
+        for entry, node in zip(said.get(kind) or (), nodes[kind].value if kind in nodes else ()):
+            if {test, "*"} & {*listed(entry["for"].get("test", "*"))}:
+                inside = next(value for key, value in node.value if key.value == part)
+                for at in [key for key, _ in inside.value] if part == "metrics" else [inside]:
+                    where = f"{os.path.relpath(path)}:{at.start_mark.line + 1}"
+                    line = text.splitlines()[at.start_mark.line].strip()
+                    yield f"{where}: {describe(entry['for'])}: {line}"
 
 
 def runs(file: Path, name: str | None = None) -> tuple[int, list[str]]:
@@ -180,9 +226,9 @@ def _unknown(partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]]) 
         words |= {*stack.get("features", ())}
         extras |= {*stack.get("extras", {})}
     if not (partition.get("processor") or {}).get("num_cpus"):
-        yield "set: {processor: {num_cpus: 128, num_cpus_per_core: 1}}, with your numbers"
+        yield "processor: {num_cpus: 128, num_cpus_per_core: 1}, with your numbers"
     if "gpu" in words and not partition.get("devices"):
-        yield "set: {devices: [{type: gpu, num_devices: 4}]}, with your number"
+        yield "devices: [{type: gpu, num_devices: 4}], with your number"
     for extra, of in NEEDED.items():
         if extra.startswith("memory_") and not words & {"intra-node", "inter-node"}:
             continue

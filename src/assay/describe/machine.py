@@ -11,10 +11,10 @@ import shlex
 import shutil
 import socket
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
@@ -25,7 +25,8 @@ from assay.prove import mpi
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
 from assay.reframe_compat import command
-from assay.sites import ask, stacks
+from assay.sites import ask, site_yaml, stacks
+from assay.sites.site_yaml import SiteFile
 
 #: Share of the memory that a matrix may take. A laptop can spare this much for a minute.
 MEMORY_FRACTION = 0.02
@@ -107,14 +108,12 @@ def _no_mpi() -> str:
     return f"no MPI that the suite knows: {path} --version says {first!r}"
 
 
-def configuration(
-    site_file: str | Path, descr: str, stack: dict[str, Any], release: str = ""
-) -> dict[str, Any]:
+def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     """The ReFrame configuration of a site that consists of this machine only.
 
-    Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``.
+    Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``. Stacks that the file
+    does not describe are found on the machine.
 
-    :param release: the only distribution that machines of the site have, such as ``debian 12``.
     :raises ConfigError: a directory cannot be made, ReFrame's command loads the site on a machine
         with another distribution without ``--system``, or as :func:`assay.sites.configuration`.
     """
@@ -122,36 +121,23 @@ def configuration(
     extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
+    described = any(each and each.spack for each in said.stacks.values())
+    made = site_yaml.environments(site_file, said) if described else [stack(site_file)]
     for place in partitions:
-        place["environs"] = [stack["name"]]
+        place["environs"] = [each["name"] for each in made]
     hostnames = [".*"]
-    if release:
+    if said.release:
         here, host, call = detect.release(), socket.gethostname(), command.of_reframe()
-        if here != release and call and call.system is None:
-            file = Path(site_file).resolve()
+        if here != said.release and call and call.system is None:
             raise ConfigError(
-                f"{file}: machines of the site {file.parent.name!r} have {release}, the host "
-                f"{host!r} has {here}; say --system={file.parent.name} if it is one all the same"
+                f"{site_file}: machines of the site {site_file.parent.name!r} have {said.release}, "
+                f"the host {host!r} has {here}; say --system={site_file.parent.name} if it is one "
+                "all the same"
             )
-        hostnames = [re.escape(host) + "$"] if here == release else []
-    systems = [system(site_file, descr, hostnames, partitions)]
-    seen = partial(found, any_stack=not release)
-    return sites.configuration(site_file, systems, [stack], OFTEN, found=seen)
-
-
-def system(
-    site_file: str | Path, descr: str, hostnames: list[str], partitions: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """The system of a site that describes itself."""
-    return {
-        "name": Path(site_file).resolve().parent.name,
-        "descr": descr,
-        "hostnames": hostnames,
-        "modules_system": "nomod",
-        # One case at a time, over all partitions: two at once would disturb each other.
-        "max_local_jobs": 1,
-        "partitions": partitions,
-    }
+        hostnames = [re.escape(host) + "$"] if here == said.release else []
+    said = replace(said, general=OFTEN, problems=[*found(any_stack=not said.release)])
+    system = site_yaml.system(site_file, said, partitions, hostnames=hostnames, max_local_jobs=1)
+    return sites.configuration(site_file, [system], made, said)
 
 
 def found(any_stack: bool = True) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from assay.exits import Exit
 from assay.judge import Known, ReferencesError, hardware
 from assay.locks import package
 from assay.node import answers, provenance
-from assay.sites import ask, foreign
+from assay.sites import ask, site_yaml
 from assay.slurm import Partition, Pool
 from assay.store import promise
 
@@ -148,7 +148,7 @@ def chosen(
     """
     known = {partition.name: partition for partition in partitions}
     nobody = "--partition: Slurm has no"
-    asked = [foreign.one_of(known, name, nobody) for name in dict.fromkeys(wanted)]
+    asked = [site_yaml.one_of(known, name, nobody) for name in dict.fromkeys(wanted)]
     asked = asked or [partition for partition in partitions if partition.open]
     found: list[Pool] = []
     covered: set[str] = set()
@@ -303,7 +303,8 @@ def draft(  # noqa: PLR0913, PLR0917
             *described.storage(place, seen),
         ]
         common = described.jobs(place, said, access)
-        made.common[name] = {**common, "environs": [made.stack["name"]]}
+        environs = [made.stack["name"]]
+        made.common[name] = {**common, "environs": environs, "extras": place.extras}
         if place is not first:
             missing = sorted({*first.here["programs"]} - {*place.here["programs"]})
             if missing:
@@ -336,7 +337,8 @@ def _look_at_the_nodes(place: Place) -> None:
 def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:
     target = args.folder / args.name
     texts = {
-        "reframe.py": written.reframe(head, made),
+        "reframe.py": written.REFRAME,
+        site_yaml.FILE: written.words(head, made),
         "references.yaml": written.references(head, made),
     }
     if text := written.hardware(head, made):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import pprint
-import re
+import json
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,13 @@ import yaml
 from assay import files
 from assay.describe.described import Gap
 from assay.judge import Hardware
+
+#: The file that ReFrame loads, of each site.
+REFRAME = """\
+from assay import sites
+
+site_configuration = sites.from_yaml(__file__)
+"""
 
 #: Longest line of the files.
 WIDTH = 96
@@ -60,8 +65,7 @@ class Draft:
 def template(file: str, /, **values: Any) -> str:
     """The text of a template beside this file."""
     made = files.templates(Path(__file__).parent)
-    fill = partial(textwrap.fill, width=WIDTH)
-    made.filters.update(comment=_comment, fill=fill, python=_python, repr=repr)
+    made.filters.update(comment=_comment, yaml=_yaml)
     return made.get_template(file).render(values)
 
 
@@ -77,28 +81,27 @@ def _comment(text: str) -> str:
     )
 
 
-def reframe(head: Head, draft: Draft) -> str:
-    """The file ``reframe.py``."""
-    number = sum(map(len, draft.partitions.values()))
-    names = _variables(draft.common)
-    return template("reframe.jinja", head=head, draft=draft, number=number, names=names)
+def words(head: Head, draft: Draft) -> str:
+    """The file ``assay.yaml``."""
+    places = {
+        each["name"]: {"of": slurm, **_unnamed(each)}
+        for slurm, every in draft.partitions.items()
+        for each in every
+    }
+    stacks = {draft.stack["name"]: _unnamed(draft.stack)}
+    sections = [{"nodes": draft.common}, {"places": places}, {"stacks": stacks}]
+    return template("site.jinja", head=head, draft=draft, places=places, sections=sections)
 
 
-def _python(value: Mapping[str, Any], first: str = "") -> str:
-    """A mapping as Python; `first` is what its first line has."""
-    text = pprint.pformat(value, width=WIDTH - 8, sort_dicts=False, compact=True)
-    return f"{{{first}\n {text[1:]}"
+def _unnamed(words: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in words.items() if key != "name"}
 
 
-def _variables(common: Iterable[str]) -> dict[str, str]:
-    """Partition of Slurm -> name of the variable with what its nodes have in common."""
-    found: dict[str, str] = {}
-    for slurm in common:
-        name = "NODE" if not found else "NODE_" + re.sub(r"\W", "_", slurm.upper())
-        while name in found.values():
-            name += "_"
-        found[slurm] = name
-    return found
+def _yaml(content: Mapping[str, Any]) -> str:
+    # Read again from JSON, no list is the same twice: a reader of YAML knows no anchors.
+    plain = json.loads(json.dumps(content))
+    # PyYAML ends a line after the word that is beyond the width.
+    return yaml.safe_dump(plain, default_flow_style=None, sort_keys=False, width=WIDTH - 24)
 
 
 def references(head: Head, draft: Draft) -> str:

@@ -137,6 +137,12 @@ class Earlier(_Struct):
     reason: _Said | UnsetType = UNSET
 
 
+class Also(_Applies):
+    """Another metric with the same reference has `for` and `metric`."""
+
+    metric: _Text
+
+
 class Entry(_Applies):
     """An entry has `for`, `metrics` and `source`."""
 
@@ -146,6 +152,9 @@ class Entry(_Applies):
         dict[str, Curve], Meta(description="the envelope of each column over the message size")
     ] = {}
     wide: _Wide | UnsetType = UNSET
+    also: Annotated[
+        list[Also], Meta(description="metrics that the reference of the one metric judges, too")
+    ] = []
     before: Annotated[
         list[Earlier], Meta(description="earlier calibrations, the newest last; never removed")
     ] = []
@@ -187,6 +196,7 @@ def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]
     document = files.read_yaml(path, ReferencesError, hint=hint)
     if fault := files.misshapen(document, kind):
         raise ReferencesError(f"{path}: {fault}")
+    above: list[Mapping[str, Any]] = []
     for number, entry in enumerate(document["references"] or ()):
         for name, said in entry["metrics"].items():
             if isinstance(said, str):
@@ -194,8 +204,16 @@ def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]
                 lower, upper = (0, None) if sign == ">=" else (None, 0)
                 spec = {"value": float(value), "unit": unit, "lower": lower, "upper": upper}
                 entry["metrics"][name] = spec
-        if fault := _weak(entry):
+        if fault := _weak(entry) or (_hidden(entry, above) if kind is Document else ""):
             raise ReferencesError(f"{path}: references/{number}/{fault}")
+        above.append(entry)
+        for other in entry.get("also", ()):
+            if len(entry["metrics"]) > 1:
+                said = "also: the entry has several metrics; give each an entry of its own"
+                raise ReferencesError(f"{path}: references/{number}/{said}")
+            (spec,) = entry["metrics"].values()
+            above.append({**entry, "for": other["for"], "metrics": {other["metric"]: spec}})
+    document["references"] = above
     return cast("Mapping[str, Any]", document)
 
 
@@ -233,6 +251,29 @@ def _weak(entry: Mapping[str, Any]) -> str:
     if "wide" not in entry and (wide := next(widths(entry), "")):
         return f"{wide} and catches little; narrow it, or add `wide: REASON` to the entry"
     return ""
+
+
+def _hidden(entry: Mapping[str, Any], above: Sequence[Mapping[str, Any]]) -> str:
+    """A metric that an entry never judges, because one above it is for all of its cases."""
+    for other in above:
+        for metric in entry["metrics"].keys() & other["metrics"].keys():
+            if _covers(other["for"], entry["for"]):
+                said = f"metrics/{metric}: is never judged by this entry: an entry above it"
+                return f"{said}, for {other['for']}, has all of its cases; put this one above it"
+    return ""
+
+
+def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
+    """Whether each case of one `for` block is one of another."""
+    return all(
+        is_any(value) or {*listed(narrow.get(key, "*"))} <= {*listed(value)}
+        for key, value in wide.items()
+    )
+
+
+def is_any(value: Any) -> bool:
+    """Whether a value of a `for` block stands for all values: ``*``, also in a list."""
+    return "*" in listed(value)
 
 
 def listed(value: Any) -> list[Any]:

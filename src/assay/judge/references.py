@@ -2,7 +2,7 @@
 
 ``reference_files.py`` reads the files and refuses weak entries; ``docs/adding-a-site.md`` explains
 them with examples. An entry applies to the test cases that its ``for`` block describes. If several
-entries apply, the entry with the most keys wins; a key with the value ``*`` does not count.
+entries apply, the first one judges.
 
 A file may include other files of references, so that shared expectations are written once.
 
@@ -156,13 +156,13 @@ class References:
 
         :param case: ``system``, ``partition``, ``environ``, ``test`` and every parameter of the
             case.
-        :param unit: its unit; an entry in another unit is an error, never converted.
+        :param unit: its unit; the reference is in it, too.
         :param peak: the hardware's peak, in that unit; needed if the entry has a floor.
-        :raises ReferencesError: no entry or rule applies to the metric, two entries are equally
-            close, or the unit differs.
+        :raises ReferencesError: no entry or rule applies to the metric, or its unit is not of the
+            same quantity.
         """
         found = self.by_hand(case, metric, unit, peak)
-        entry = _closest(str(self._beside), self.calibrated, case, metric)
+        entry = _first(self.calibrated, case, metric)
         until = isinstance(found, Recorded) and found.until_calibrated
         if entry is not None and isinstance(found, Recorded) and found.everywhere:
             raise ReferencesError(
@@ -183,24 +183,26 @@ class References:
         self, case: Case, metric: str, unit: str, peak: float | None = None
     ) -> Reference | Recorded | None:
         """What ``references.yaml`` states; arguments and errors are as for :meth:`find`."""
-        entry = _closest(self._named, self._entries, case, metric)
+        entry = _first(self._entries, case, metric)
         # A share of an unknown peak is not a reference.
         if entry is not None and not (peak is None and "of_peak" in entry["metrics"][metric]):
             return self._reference(entry, metric, unit, peak)
         for rule in self._rules:
             if _matches(rule["for"], case) and _of_unit(rule, unit):
-                everywhere = _is_any(rule["for"]["partition"]) and "until" not in rule
+                everywhere = (
+                    reference_files.is_any(rule["for"]["partition"]) and "until" not in rule
+                )
                 return Recorded(rule["why"], "until" in rule, everywhere)
         return None
 
     def envelope(self, case: Case, column: str, unit: str) -> Envelope:
         """The bounds of a curve at each size [B], in `unit`; empty if no entry has the curve.
 
-        :raises ReferencesError: the entry is in another unit, or two entries are equally close.
+        :raises ReferencesError: the entry is in another unit.
         """
         calibrated = (str(self._beside), self.calibrated)
         for path, entries in ((self._named, self._entries), calibrated):
-            entry = _closest(path, entries, case, column, "curves")
+            entry = _first(entries, case, column, "curves")
             if entry is None:
                 continue
             spec = entry["curves"][column]
@@ -215,6 +217,14 @@ class References:
                 for size, value, lower, upper in zip(*lists)
             }
         return {}
+
+    def order(self) -> list[str]:
+        """What the entries judge that a person wrote, one line each, in the order that counts."""
+        return [
+            f"{path.name} references/{at}: {', '.join(each['metrics'])} of {describe(each['for'])}"
+            for path, entries in self._files.items()
+            for at, each in enumerate(entries)
+        ]
 
     def calibrated_under(self, case: Case) -> str:
         """Hash of the settings of the machine when the case was calibrated; empty if not known."""
@@ -279,7 +289,11 @@ class References:
 
     def _reference(self, entry: _Entry, metric: str, unit: str, peak: float | None) -> Reference:
         spec = entry["metrics"][metric]
-        if spec["unit"] != unit:
+        its, asked = UNITS.get(spec["unit"]), UNITS.get(unit)
+        scale = 1.0
+        if its and asked and its.base == asked.base:
+            scale = its.factor / asked.factor
+        elif spec["unit"] != unit:
             raise ReferencesError(
                 f"{self._named}: references: {metric!r} is in {spec['unit']!r}, "
                 f"the test reports {unit!r}; give the reference in that unit"
@@ -293,7 +307,7 @@ class References:
                 f"{self._named}: references: {metric!r} has a peak_floor, but its peak is unknown; "
                 "name the hardware in the partition's extra `hardware`"
             )
-        value = spec["value"] if peak is None or "value" in spec else spec["of_peak"] * peak
+        value = spec["of_peak"] * (peak or 0) if "of_peak" in spec else spec["value"] * scale
         least = None if peak is None or "peak_floor" not in spec else spec["peak_floor"] * peak
         return Reference(value, unit, spec["lower"], spec["upper"], source, least)
 
@@ -303,33 +317,17 @@ def describe(case: Case) -> str:
     return "{" + ", ".join(f"{k}: {value}" for k, value in case.items() if k != "system") + "}"
 
 
-def _closest(
-    path: str, entries: Sequence[_Entry], case: Case, metric: str, kind: str = "metrics"
+def _first(
+    entries: Sequence[_Entry], case: Case, metric: str, kind: str = "metrics"
 ) -> _Entry | None:
-    """The entry with the metric and the most keys; None if no entry has the metric."""
-    hits = [
-        (sum(not _is_any(value) for value in entry["for"].values()), entry)
-        for entry in entries
-        if metric in entry.get(kind, ()) and _matches(entry["for"], case)
-    ]
-    most = max((keys for keys, _ in hits), default=-1)
-    closest = [entry for keys, entry in hits if keys == most]
-    if len(closest) > 1:
-        raise ReferencesError(
-            f"{path}: references: {len(closest)} entries for {metric!r} of "
-            f"{describe(case)} are equally close; add a key to the `for` of one of them"
-        )
-    return closest[0] if closest else None
-
-
-def _is_any(value: Any) -> bool:
-    """Whether a value of a `for` block stands for all values: ``*``, also in a list."""
-    return "*" in reference_files.listed(value)
+    """The first entry that has the metric and is for the case."""
+    hits = (each for each in entries if metric in each.get(kind, ()))
+    return next((each for each in hits if _matches(each["for"], case)), None)
 
 
 def _matches(wanted: Mapping[str, Any], case: Case) -> bool:
     return all(
-        _is_any(value) or case.get(key) in reference_files.listed(value)
+        reference_files.is_any(value) or case.get(key) in reference_files.listed(value)
         for key, value in wanted.items()
     )
 

@@ -43,7 +43,7 @@ class OsuBase(MpiTransportCheck):
 
     kind = "network"
     time_limit = "10m"
-    tags = {"smoke", "network", "paper"}
+    tags = {"smoke", "network"}
     benchmark: Any
 
     @property

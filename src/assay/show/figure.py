@@ -15,12 +15,13 @@ from pathlib import Path
 from matplotlib.figure import Figure as Canvas
 
 from assay import files
+from assay.declared import Figure as Declared
+from assay.judge import Verdict
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots
 from assay.show.plots import Drawing, Lines, Missing, Points
 from assay.store.cases import Case
 from assay.store.promise import few
-from assay.store.sanitize import finite
 from assay.store.session import ReportError
 
 #: A figure of the validation and its place; both together identify a figure.
@@ -83,7 +84,7 @@ class Figure:
         """The drawing, drawn."""
         return plots.draw(self.drawing)
 
-    @property
+    @cached_property
     def svg(self) -> str:
         """One ``<svg>`` element with ids that are unique in the page."""
         return _embed(_pointed(plots.svg(self.canvas), self.told), self.title, self.description)
@@ -209,9 +210,13 @@ def drawable(*values: float) -> bool:
 
 def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] | None:
     """The values of a row; None unless all are numbers greater than zero, which can be drawn."""
-    values = [finite(row.get(column)) for column in columns]
-    found = [value for value in values if value is not None and drawable(value)]
-    return found if len(found) == len(values) else None
+    names = [*columns]
+    found = [
+        float(value)
+        for value in map(row.get, names)
+        if isinstance(value, (int, float)) and value is not True and drawable(value)
+    ]
+    return found if len(found) == len(names) else None
 
 
 def points(rows: Iterable[Mapping[str, object]], x: str, y: str) -> Points:
@@ -222,18 +227,32 @@ def points(rows: Iterable[Mapping[str, object]], x: str, y: str) -> Points:
 
 def count(case: Case, parameter: str) -> int | None:
     """A parameter that counts nodes or processes; None if it is not such a number."""
-    text = case.parameters.get(parameter, "")
+    text = case.values.get(parameter, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
 def others(case: Case, *left_out: str) -> tuple[tuple[str, str], ...]:
     """The parameters that must be equal for cases to share a drawing."""
-    return tuple(sorted((k, v) for k, v in case.parameters.items() if k not in left_out))
+    return tuple(sorted((k, v) for k, v in case.values.items() if k not in left_out))
+
+
+def lack(case: Case) -> str:
+    """The reason why a case without values has nothing to draw."""
+    if case.verdict is None:
+        return f"not run: {case.why}"
+    if case.problems or (case.verdict is Verdict.FAIL and not case.parsed.rows):
+        return f"failed: {case.why}"
+    return "measured, but without values that can be drawn"
+
+
+def declared(figures: Iterable[Declared], *kinds: str) -> tuple[Declared, ...]:
+    """The figures of these kinds."""
+    return tuple(figure for figure in figures if figure.kind in kinds)
 
 
 def reasons(cases: Sequence[Case]) -> str:
     """Why these cases have no measurement: the first reason, and the number of further reasons."""
-    found = list(dict.fromkeys(case.lack for case in cases))
+    found = list(dict.fromkeys(map(lack, cases)))
     more = f" (and {len(found) - 1} more reasons)" if len(found) > 1 else ""
     return found[0] + more if found else "no case was selected"
 

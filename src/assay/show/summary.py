@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay import files, metrics
 from assay.deadline import REACHED
@@ -14,9 +14,12 @@ from assay.exits import Exit
 from assay.judge import GREEN, LAUNCHES_TO_PASS, RED, Fault, Outcome, Verdict, worst_first
 from assay.judge import outcome as ladder
 from assay.show import remedies
-from assay.store.cases import Case, Metric, Session, grouped
-from assay.store.record import BUSY, CALIBRATION
-from assay.store.sanitize import line, mapping, sequence
+from assay.store.cases import Case, Session, grouped
+from assay.store.record import BUSY, CALIBRATION, Metric
+from assay.store.sanitize import line, mapping
+
+if TYPE_CHECKING:
+    from assay.show.view import View
 
 #: Columns of the table of healthy runs, docs/ledger.csv.
 COLUMNS = (
@@ -148,17 +151,17 @@ def headlines(cases: Sequence[Case]) -> list[tuple[str, tuple[Case, Metric] | No
     A judged number comes first, of these the worst verdict, then most nodes, then the best value.
     """
     found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
-    if not any("proves" in case.record for case in cases):
+    if all(case.proves is None for case in cases):
         return []
     for case in cases:
-        proves = mapping(case.record.get("proves"))
+        proves = case.proves or {}
         for metric in case.metrics:
             unit = metrics.UNITS.get(metric.unit)
             for name, (base, word) in HEADLINES.items():
-                named = metric.name in sequence(proves.get(word))
+                named = metric.name in proves.get(word, ())
                 if unit and unit.base == base and metric.value and named:
                     value = metric.value * unit.factor * (1 if base == "s" else -1)
-                    rank = (worst_first(metric.verdict), -case.nodes, value)
+                    rank = (worst_first(metric.verdict), -len(case.hosts), value)
                     found[name].append((rank, case, metric))
     best = {name: min(its, key=lambda one: one[0], default=None) for name, its in found.items()}
     return [(name, one and one[1:]) for name, one in best.items()]
@@ -180,9 +183,9 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
     return found
 
 
-def closing_lines(session: Session) -> list[str]:
+def closing_lines(view: View) -> list[str]:
     """The last lines of a run: causes, reasons, counts and verdict."""
-    counts, ordered = Counts.of(session.cases), sorted_cases(session.cases)
+    session, counts, ordered = view.session, view.counts, view.cases
     named = [(case, f"{case.display_name} @{case.where}") for case in ordered]
     lines = [f"{c.verdict.value} {name}: {c.why}" for c, name in named if c.verdict in RED]
     lines += remedies.lines(ordered)
@@ -197,7 +200,7 @@ def closing_lines(session: Session) -> list[str]:
         for case, name in named
         if case.not_judged
     ]
-    for why, cases in reasons_not_run(session.cases).items():
+    for why, cases in reasons_not_run(ordered).items():
         names = ", ".join(dict.fromkeys(case.test for case in cases))
         kind = "not finished" if cases[0].aborted else "not run"
         lines.append(f"{kind}: {why}: {_cases(len(cases))} of {names}")
@@ -214,8 +217,8 @@ def closing_lines(session: Session) -> list[str]:
         + (f", {counts.missing} missing" if counts.missing else "")
     )
     of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
-    lines.append(f"judged: {judged(session.cases)} of {_cases(counts.ran)} that ran{of}")
-    found = outcome(session)
+    lines.append(f"judged: {judged(ordered)} of {_cases(counts.ran)} that ran{of}")
+    found = view.outcome
     # Print the word only once: the cause of an interrupted run begins with it.
     causes = [fault.removeprefix(f"{found.word}: ") for fault in found.faults or session.partial]
     lines.append("verdict: " + ": ".join([found.word, *(["; ".join(causes)] if causes else [])]))
@@ -226,20 +229,20 @@ def _cases(count: int) -> str:
     return f"{count} case" if count == 1 else f"{count} cases"
 
 
-def ledger(session: Session) -> list[str]:
+def ledger(view: View) -> list[str]:
     """The head of docs/ledger.csv and the row of the run.
 
     Only a person knows whether the machine was healthy. The last cell therefore counts the red
     cases of each test as alarms that somebody must judge.
     """
+    session, counts = view.session, view.counts
     cases = session.cases
-    counts = Counts.of(cases)
     nodes = [case.provenance for case in cases if case.provenance]
     cpus = [mapping(node.get("cpu")) for node in nodes]
     stacks = [mapping(node.get("stack")) for node in nodes]
     commits = [line(mapping(node.get("suite")).get("commit")) for node in nodes]
     red = Counter(c.test for c in cases if c.verdict in RED)
-    profiles = {line(case.record.get("profile")) for case in cases} - {"", "full"}
+    profiles = {case.profile for case in cases} - {"", "full"}
     asked = [f"SITE={name}" for name in session.systems if name != "local"]
     asked += [f"PROFILE={name}" for name in sorted(profiles)]
     row = (
@@ -260,7 +263,7 @@ def ledger(session: Session) -> list[str]:
         f"`{' '.join(['make acceptance', *asked])}`",
         "1",
         f"{counts.ran} of {len(cases)}",
-        outcome(session).word,
+        view.outcome.word,
         ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
     )
     return files.as_csv(COLUMNS, [cell or "not known" for cell in row]).splitlines()

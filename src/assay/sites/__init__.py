@@ -1,24 +1,25 @@
 """The vocabulary of sites, and the parts of a ReFrame configuration that all sites share.
 
-A site is one folder, ``site-config/<site>/``. Its ``reframe.py`` describes the machines and how
-they are reached. Its ``references.yaml`` holds the references that the results are judged by.
-``reframe.py`` calls :func:`configuration`. A site that has a configuration of its own calls
-:func:`beside`. The words are those of ``site-config/vocabulary.yaml`` and of the catalogue of
+A site is one folder, ``site-config/<site>/``. Its ``assay.yaml`` describes the machines and how
+they are reached (:mod:`assay.sites.site_yaml`). Its ``references.yaml`` holds the references that
+the results are judged by. ReFrame loads its ``reframe.py``, which calls :func:`from_yaml`. The
+words are those of ``site-config/vocabulary.yaml`` and of the catalogue of
 programs. A word that is nearly one of them is refused; any other belongs to the site.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -30,12 +31,12 @@ from assay.node import answers
 from assay.prove import node_limits, plan
 from assay.reframe_compat import command
 from assay.reframe_compat.selection import PLACES, reserve
-from assay.sites import foreign
+from assay.sites import foreign, site_yaml
 from assay.store import promise, run_folder, running
 from assay.store.cases import Case
 
-#: The file of each site that this process loaded -> its words, and the stack if ``ASSAY_STACK``
-#: leaves out others.
+#: The file of each site that this process loaded -> the words that it declares, with stacks that
+#: are not there now, and the stack if ``ASSAY_STACK`` leaves out others.
 found_on: dict[Path, tuple[promise.Site, list[str]]] = {}
 
 #: Site file -> why the suite runs nothing on a partition or with a stack of it, as lines.
@@ -45,17 +46,12 @@ left_out: dict[Path, list[str]] = {}
 #: describes itself is not here: it has other names on each machine.
 names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 
-#: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``. The
-#: latter two run only the tests that the figures of a validation are drawn from.
-PROFILES = ("smoke", "full")
+#: The word ``machine`` of a site -> the module that describes it.
+MACHINES = {"this": "assay.describe.machine", "detect": "assay.describe.auto"}
 
-#: What the modes of a document begin with -> the tag of its tests.
-PAPERS = {
-    "paper": "paper$",
-    **{f"paper-{number}": f"doc-{number}$" for number in ("001", "002", "003", "004")},
-    # ReFrame reads options of a mode as a shell does: a backslash would be lost.
-    "paper-all": "(paper|doc-[0-9]+)$",
-}
+#: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``, in
+#: which studies run the cases that they select.
+PROFILES = ("smoke", "full")
 
 
 def repository(site_file: str | Path) -> Path:
@@ -218,15 +214,35 @@ def check_system(site_file: Path, site: str, patterns: Sequence[str], asked: str
     )
 
 
-def configuration(  # noqa: PLR0913
+def from_yaml(site_file: str | Path) -> dict[str, Any]:
+    """The ReFrame configuration of the site that ``assay.yaml`` beside a file describes.
+
+    :param site_file: the file that ReFrame loads, its ``__file__``.
+    :raises ConfigError: ``assay.yaml`` is not valid, or as :func:`configuration`.
+    """
+    site_file = Path(site_file).resolve()
+    try:
+        said, absent = site_yaml.read(site_file)
+    except ConfigError:
+        _results(site_file)  # a run that is refused is the last run, too
+        raise
+    if said.beside:
+        return _beside(site_file, said)
+    if said.machine:
+        describer = importlib.import_module(MACHINES[said.machine])
+        described: dict[str, Any] = describer.configuration(site_file, said)
+        return described
+    stacks = site_yaml.environments(site_file, said)
+    system = site_yaml.system(site_file, said, site_yaml.places(site_file, said))
+    return configuration(site_file, [system], stacks, said, absent)
+
+
+def configuration(
     site_file: str | Path,
     systems: list[dict[str, Any]],
     environments: list[dict[str, Any]],
-    general: Mapping[str, Any] | None = None,
-    one_at_a_time: bool = False,
-    *,
-    perflog: Sequence[Mapping[str, Any]] = (),
-    found: Callable[[], Sequence[str]] | None = None,
+    said: site_yaml.SiteFile | None = None,
+    absent: site_yaml.Absent = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The ReFrame configuration of a site, with the parts that all sites share.
 
@@ -234,18 +250,15 @@ def configuration(  # noqa: PLR0913
 
     :param systems: the one system of the site, in the format of ReFrame's configuration reference.
         Its name is the name of the folder.
-    :param one_at_a_time: the modes submit a case only after the case before it has ended, across
-        all partitions. If all partitions share their nodes, the waiting time of a job then tells
-        something about the nodes.
-    :param perflog: ReFrame's handlers of performance logs, such as httpjson, graylog and filelog.
-    :param found: for a site that describes itself: tells which probes of the machine failed.
+    :param said: what else the site says.
+    :param absent: stacks that the site has only where a variable is set.
     :raises ConfigError: a word is nearly one of ours, a deadline is not a duration, a system does
         not have the name of its folder, the references are not valid, the stack in ``ASSAY_STACK``
         does not exist, or the results cannot be written. If ReFrame's command loads the site, also:
         the host does not belong to the site, an option switches checks off, or another run writes
         to the results.
     """
-    site_file = Path(site_file).resolve()
+    site_file, said = Path(site_file).resolve(), said or site_yaml.SiteFile()
     # Before all checks: a run that is refused is the last run, too.
     results, folder, log = _results(site_file)
     site = site_file.parent.name
@@ -256,54 +269,50 @@ def configuration(  # noqa: PLR0913
             )
         check_call(site_file, site, system.get("hostnames", ()))
     places = [partition for system in systems for partition in system["partitions"]]
-    kept = _begin(site_file, places, environments, found)
+    yaml = site_file.with_name(site_yaml.FILE)
+    file = yaml if yaml.is_file() else site_file
+    kept = _begin(site_file, file, places, environments, said.problems, absent)
     for system in systems:
         # ReFrame cannot use a partition without any environment.
         system["partitions"] = [p for p in system["partitions"] if p["environs"]]
         if not system["partitions"]:
-            raise ConfigError(f"{site_file}: nothing can run: {'; '.join(left_out[site_file])}")
+            why = "; ".join(left_out[site_file]) or "it has no places"
+            raise ConfigError(f"{site_file}: nothing can run: {why}")
         system.setdefault("stagedir", str(results / "stage" / folder.name))
         system.setdefault("outputdir", str(folder))
     # A run says itself how each case ended (assay.store.running); `-v` shows ReFrame's lines, too.
     shown = "warning" if log.name == run_folder.LOG else "info"
     screen = {"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}
-    logs = {"handlers$": [screen], "handlers": [_log_file(log)], "handlers_perflog": [*perflog]}
+    logs = {"handlers$": [screen], "handlers": [_log_file(log)], "handlers_perflog": said.perflog}
     # The environment of the stack is part of what is measured: do not purge it.
     tests = {"check_search_path": [str(files.SUITE / "reframe")], "check_search_recursive": True}
-    general = {**tests, **_reports(results), "purge_environment": False, **(general or {})}
+    general = {**tests, **_reports(results), "purge_environment": False, **said.general}
     return {
         "systems": systems,
         "environments": [each for each in environments if each["name"] in kept],
         "general": [general],
         # Records have every number, so there is no log of performance that nobody asked for.
         "logging": [{"level": "debug", **logs}],
-        "modes": _modes(*(["--exec-policy=serial"] if one_at_a_time else [])),
+        "modes": _modes(*(["--exec-policy=serial"] if said.one_at_a_time else [])),
     }
 
 
-def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, Any]:
+def _beside(site_file: Path, said: site_yaml.SiteFile) -> dict[str, Any]:
     """The ReFrame configuration of a site that has one, with what the suite needs beside it.
 
-    All of theirs stays in force. Added are the places and stacks that ``words`` names, the modes,
-    the run reports, and a file for the log.
-
-    :param theirs: the file or files of their configuration, relative to the file that calls this.
-    :param words: the file with the words, see :class:`assay.sites.foreign.Words`.
-    :raises ConfigError: their configuration cannot be loaded, or for a reason for which
-        :func:`configuration` raises it.
+    All of theirs stays in force. Added are the places and stacks of ``assay.yaml``, the modes, the
+    run reports, and a file for the log.
     """
-    site_file = Path(sys._getframe(1).f_globals["__file__"]).resolve()
-    file = site_file.parent / words
+    file = site_file.with_name(site_yaml.FILE)
     results, folder, log = _results(site_file)
-    said = files.read(file, foreign.Words, ConfigError)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
-    paths = [site_file.parent / each for each in ([theirs] if isinstance(theirs, str) else theirs)]
+    paths = [site_file.parent / each for each in said.beside]
     whole, places, stacks = foreign.join(file, said, paths, known["extras"])
     system = whole["systems"][0]
     # By a method of theirs, ReFrame may find another name than that of the host.
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
     check_call(site_file, said.system, any_host)
-    _begin(file, places, stacks, None, site_file)
+    _begin(site_file, file, places, stacks, None, {})
     left_out[site_file] += [
         f"stack {name} is left out: it is in environs of no place"
         for name in said.stacks
@@ -332,21 +341,22 @@ def beside(theirs: str | Sequence[str], words: str = "assay.yaml") -> dict[str, 
     return {**whole, **{name: [*whole.get(name, ()), *more] for name, more in added.items()}}
 
 
-def _begin(
+def _begin(  # noqa: PLR0913, PLR0917
+    site_file: Path,
     file: Path,
     places: list[dict[str, Any]],
     stacks: list[dict[str, Any]],
-    found: Callable[[], Sequence[str]] | None,
-    site_file: Path | None = None,
+    problems: Sequence[str] | None,
+    absent: site_yaml.Absent,
 ) -> set[str]:
     """Checks the words of a site, and says them to what compares a run with them.
 
     Partitions lose the stacks that no test selects.
 
-    :param site_file: the file that ReFrame loads, if it is another one.
+    :param file: the file that has the words.
+    :param problems: what a site that describes itself could not find out.
     :returns: the names of the stacks that remain.
     """
-    site_file = site_file or file
     words = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))
     for partition in places:
         _check_partition(file, partition, words["partition"])
@@ -366,6 +376,8 @@ def _begin(
         for name in ours
         if name not in programs
     ]
+    declared = _words(places, {**programs, **absent}, problems)
+    left_out[site_file] += [f"stack {name} is not there: its `when` is empty" for name in absent]
     for partition in places:
         where = f"partition {partition['name']} is left out"
         if not {*PLACES} & {*partition.get("features", ())}:
@@ -373,15 +385,10 @@ def _begin(
         elif not {*partition["environs"]} & {*programs}:
             left_out[site_file].append(f"{where}: all of its stacks are")
         partition["environs"] = [name for name in partition["environs"] if name in programs]
-    words_here = promise.Site(
-        {p["name"]: frozenset(p.get("features", ())) for p in places if p["environs"]},
-        {p["name"]: frozenset(p["environs"]) for p in places if p["environs"]},
-        programs,
-        found is not None,
-        tuple(found()) if found else (),
-    )
-    if not found:
-        names_on[site_file] = {"partition": [p["name"] for p in places], "environ": [*ours]}
+    words_here = _words(places, programs, problems)
+    if problems is None:
+        environs = [*ours, *absent]
+        names_on[site_file] = {"partition": [p["name"] for p in places], "environ": environs}
     asked = os.environ.get("ASSAY_STACK")
     if asked and asked not in programs:
         there = ", ".join(programs)
@@ -393,14 +400,27 @@ def _begin(
     kept = {asked} if asked else {*programs}
     for partition in places:
         partition["environs"] = [name for name in partition["environs"] if name in kept]
-    found_on[site_file] = words_here, [f"STACK={asked}"] if len(kept) < len(programs) else []
+    fewer = [f"STACK={asked}"] if len(kept) < len(programs) else []
+    found_on[site_file] = declared, fewer
     try:
         References.load(site_file.with_name("references.yaml"))
     except ReferencesError as error:
         raise ConfigError(str(error)) from None
     if (call := command.of_reframe()) and call.run:
-        running.promise(partial(_promised, call, site_file, *found_on[site_file]))
+        running.promise(partial(_promised, call, site_file, words_here, fewer))
     return kept
+
+
+def _words(
+    places: Iterable[Mapping[str, Any]],
+    programs: Mapping[str, frozenset[str]],
+    problems: Sequence[str] | None,
+) -> promise.Site:
+    """The words of the places that have one of these stacks."""
+    environs = {p["name"]: frozenset({*p["environs"]} & programs.keys()) for p in places}
+    words = {p["name"]: frozenset(p.get("features", ())) for p in places if environs[p["name"]]}
+    environs = {name: environs[name] for name in words}
+    return promise.Site(words, environs, programs, problems is not None, tuple(problems or ()))
 
 
 def _results(site_file: Path) -> tuple[Path, Path, Path]:
@@ -446,8 +466,7 @@ def _promised(  # noqa: PLR0913, PLR0917
 
 def _modes(*policy: str) -> list[dict[str, Any]]:
     modes: list[tuple[str, ...]] = [("smoke", "smoke", "--tag=smoke"), ("full", "full")]
-    for paper, tag in PAPERS.items():
-        modes += [(f"{paper}-{profile}", profile, f"--tag={tag}") for profile in PROFILES]
+    modes += [(f"paper-{profile}", profile) for profile in PROFILES]
     # Only cases that did not pass are launched again: see assay.run.attempts.
     retries = f"--max-retries={LAUNCHES_IN_BUDGET - 1}"
     return [

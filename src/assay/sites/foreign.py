@@ -16,9 +16,8 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
@@ -26,6 +25,7 @@ from reframe.utility.cpuinfo import cpuinfo
 from assay import files, slurm
 from assay.node import provenance
 from assay.sites import ask
+from assay.sites.site_yaml import SiteFile, Stack, copied, one_of
 
 #: Sections in which ReFrame joins all files to one, and those to which a later file adds in front.
 #: To any other section it adds at the end.
@@ -41,28 +41,8 @@ ALONE = 0.8
 PARTITION = re.compile(r"(?:^|\s)(?:--partition[= ]|-p ?)([^\s,]+)")
 
 
-class Addition(msgspec.Struct, forbid_unknown_fields=True):
-    """It has features; it may have of, extras, environs (a place only) and set."""
-
-    features: list[str]
-    of: str = ""
-    extras: dict[str, Any] = {}
-    environs: list[str] = []
-    set: dict[str, Any] = {}
-
-
-class Words(msgspec.Struct, forbid_unknown_fields=True):
-    """The file has system, places and stacks."""
-
-    system: str
-    places: dict[str, Addition]
-    stacks: dict[str, Addition]
-
-
 #: Parts of a configuration.
 Parts = list[dict[str, Any]]
-
-T = TypeVar("T")
 
 
 def load(paths: Sequence[Path]) -> Any:
@@ -103,16 +83,6 @@ def sections(config: Any) -> dict[str, Any]:
     return whole
 
 
-def one_of(known: Mapping[str, T], name: str, nobody: str) -> T:
-    """The entry of a name.
-
-    :param nobody: what the message says before the name if there is no such entry.
-    """
-    if name not in known:
-        raise ConfigError(f"{nobody} {name!r}; {files.nearest(name, known)}")
-    return known[name]
-
-
 def named(config: Any, name: str, where: str) -> dict[str, Any]:
     """The system of a name."""
     known: dict[str, dict[str, Any]] = {system["name"]: system for system in config["systems"]}
@@ -120,7 +90,7 @@ def named(config: Any, name: str, where: str) -> dict[str, Any]:
 
 
 def join(
-    file: Path, said: Words, theirs: Sequence[Path], known: Iterable[str]
+    file: Path, said: SiteFile, theirs: Sequence[Path], known: Iterable[str]
 ) -> tuple[dict[str, Any], Parts, Parts]:
     """The configuration of some files with the places and stacks of ``assay.yaml``.
 
@@ -141,33 +111,26 @@ def join(
     topology = Path(os.path.expandvars(config.get("general/0/topology_prefix") or ""))
     places: Parts = []
     stacks: Parts = []
-    for name, stack in said.stacks.items():
-        _check(f"{file}: stacks/{name}", config, stack.set, "environments")
+    ours = {name: stack for name, stack in said.stacks.items() if stack is not None}
     for name, place in said.places.items():
+        if place is None:
+            continue
         where = f"{file}: places/{name}"
         base = one_of(bases, place.of, f"{where}/of: {said.system} has no partition")
         if name in bases:
             raise ConfigError(
                 f"{where}: is the name of a partition of {said.system}; choose another"
             )
-        clone = {
-            **copy.deepcopy(base),
-            "name": name,
-            "environs": place.environs or _environs(where, base, said.stacks),
-            "features": place.features,
-            "extras": {
-                **{key: it for key, it in base.get("extras", {}).items() if key not in {*known}},
-                **place.extras,
-            },
-        }
+        of_theirs = {key: it for key, it in base.get("extras", {}).items() if key not in {*known}}
+        clone = copied({**base, "name": name, "features": [], "extras": of_theirs}, place)
+        if not place.environs:
+            clone["environs"] = _environs(where, base, ours)
         _describe(clone, topology / f"{said.system}-{place.of}")
-        clone.update(place.set)
-        _check(where, config, place.set, "systems", "partitions")
         places.append(clone)
         config.select_subconfig(f"{said.system}:{place.of}", ignore_resolve_errors=True)
         defined = {each["name"]: each for each in config["environments"]}
         for environ in clone["environs"]:
-            made = _stack(file, environ, said.stacks, defined)
+            made = _stack(file, environ, ours, defined)
             made["target_systems"] = [f"{said.system}:{name}"]
             if environ not in everywhere:
                 made["target_systems"].append(said.system)
@@ -176,7 +139,7 @@ def join(
     return whole, places, stacks
 
 
-def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Addition]) -> list[str]:
+def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Stack]) -> list[str]:
     found = [name for name, stack in stacks.items() if (stack.of or name) in base["environs"]]
     if not found and stacks:
         raise ConfigError(
@@ -187,23 +150,13 @@ def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Addition
 
 
 def _stack(
-    file: Path, name: str, stacks: Mapping[str, Addition], defined: Mapping[str, dict[str, Any]]
+    file: Path, name: str, stacks: Mapping[str, Stack], defined: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """The definition of a stack for the places of a partition."""
     said = one_of(stacks, name, f"{file}: environs: no stack")
     nobody = f"{file}: stacks/{name}: the partition has no environment"
-    base = copy.deepcopy(one_of(defined, said.of or name, nobody))
-    extras = {**base.get("extras", {}), **said.extras}
-    return {**base, **said.set, "name": name, "features": said.features, "extras": extras}
-
-
-def _check(where: str, config: Any, given: Iterable[str], *kinds: str) -> None:
-    """Refuses keys that ReFrame does not know; its own message would not say where they are."""
-    schema = config.schema
-    for kind in kinds:
-        schema = schema["properties"][kind]["items"]
-    for key in given:
-        one_of(schema["properties"], key, f"{where}/set: ReFrame has no key")
+    base = one_of(defined, said.of or name, nobody)
+    return {**copied({**base, "features": []}, said), "name": name}
 
 
 def _describe(clone: dict[str, Any], topology: Path) -> None:
@@ -218,7 +171,7 @@ def _describe(clone: dict[str, Any], topology: Path) -> None:
         path = topology / f"{key}.json"
         if not clone.get(key) and path.is_file():
             clone[key] = json.loads(path.read_text(encoding="utf-8"))
-    extras, local = clone["extras"], clone["scheduler"] == "local"
+    extras, local = clone.setdefault("extras", {}), clone["scheduler"] == "local"
     known = clone.get("processor") and "memory_bytes" in extras
     shape = None if local or known else _of_slurm(clone)
     if local:

@@ -269,7 +269,7 @@ def unlisted(
     partial: Counter[str] = Counter()
     for case in skipped:
         kind = case.why.partition(":")[0]
-        words = {"*", case.test, case.partition, case.environ, *case.parameters.values()}
+        words = {"*", case.test, case.partition, case.environ, *case.values.values()}
         allowed = any({*one.split()} <= words for one in may_skip.get(kind, ()))
         if not (allowed or kind in ALWAYS):
             refused.setdefault(case.why, Counter())[case.test] += 1

@@ -21,13 +21,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from msgspec.structs import replace
 from reframe.core import runtime
 from reframe.core.exceptions import ConfigError, ForceExitError, what
 from reframe.core.logging import INFO, WARNING, getlogger
@@ -40,8 +40,7 @@ from assay.quantities import number
 from assay.reframe_compat import leash, runner, testcase
 from assay.store import promise as promises
 from assay.store import run_folder, session
-from assay.store.cases import Case
-from assay.store.record import with_record
+from assay.store.cases import Case, with_record
 from assay.store.run_folder import ANSWERS, LATEST, LOCK, LOG, PLAN, SCHEMA
 from assay.store.sanitize import line
 

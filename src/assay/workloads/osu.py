@@ -118,12 +118,9 @@ def sizes_missing(parsed: Parsed | None, first: int = 0) -> list[str]:
     return [f"the first size is {size} B: rows are missing"] if size > most else []
 
 
-def figures(benchmark: str, at: str) -> list[Figure]:
-    """The figure that a benchmark is a part of, with its place in the document; "" for none."""
-    if benchmark in COLLECTIVE:
-        return [Figure("collective", benchmark, at)]
-    column = {"latency": "latency", "bw": "bandwidth"}.get(benchmark)
-    return [Figure("curve", f"point to point: {column}" if column else "", at)]
+def figures(benchmark: str) -> list[Figure]:
+    """How a benchmark is drawn, if otherwise than messages between two ranks."""
+    return [Figure("collective")] if benchmark in COLLECTIVE else []
 
 
 def metrics(benchmark: str) -> dict[str, str]:

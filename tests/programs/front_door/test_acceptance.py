@@ -66,19 +66,24 @@ def test_arguments_reach_reframe(site: Path) -> None:
 
 
 def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) -> None:
+    documents = {"000": "studies", **{f"00{n}": f"studies/doc00{n}" for n in range(1, 5)}}
+    for number, folder in documents.items():
+        (site / folder).mkdir(parents=True)
+        (site / folder / "tests.txt").write_text(f"# of this study\nOf{number}%\nMore\n")
     done = accept(site, SITE="here", PROFILE="smoke", PAPER="000")
-    assert "--mode paper-smoke -r]" in done.stdout
+    assert "-c reframe -R --mode paper-smoke -x ^(?!Of000%|More) -r]" in done.stdout
     options = f"--figures {site.parent}/results/paper studies/figures.yaml"
     assert re.search(
-        rf"PYTHON\[ci/wanted.py --session \S+ --junit \S+/junit.xml {options}\]", done.stdout
+        rf"PYTHON\[-m ci.wanted --session \S+ --junit \S+/junit.xml {options}\]", done.stdout
     )
-    assert "--mode paper-full -r]" in accept(site, SITE="here", PAPER="000").stdout
-    for document in ("001", "002", "003", "004", "all"):
-        done = accept(site, SITE="here", PAPER=document)
-        assert f"--mode paper-{document}-full -r]" in done.stdout
-        folder = "studies/doc*" if document == "all" else f"studies/doc{document}"
-        assert f"-c reframe -c {folder} -R" in done.stdout
+    for number, folder in [*documents.items()][1:]:
+        done = accept(site, SITE="here", PAPER=number)
+        selected = f"--mode paper-full -x ^(?!Of{number}%|More) -r]"
+        assert f"-c reframe -c {folder} -R {selected}" in done.stdout
         assert f"{folder}/figures.yaml]" in done.stdout
+    done = accept(site, SITE="here", PAPER="all").stdout
+    assert f"-x ^(?!{'|'.join(f'Of{number}%|More' for number in documents)}) -r]" in done
+    assert f"-c {' -c '.join([*documents.values()][1:])} -R" in done
 
 
 def test_a_document_that_nobody_covers_is_named_before_anything_runs(site: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from shell import BEGIN, SITES, program, run
+import yaml
+from shell import BEGIN, ROOT, SITES, program, run
 
 from assay.show import nodes
 
@@ -25,7 +26,9 @@ def clone(tmp_path: Path, checkout: Path) -> Path:
     copy = tmp_path / "clone"
     checkout.rename(copy)
     (copy / "site-config/local").mkdir(parents=True)
-    (copy / "site-config/local/reframe.py").write_text('"""Here."""\n\n# Stacks: system spack\n')
+    (copy / "site-config/local/reframe.py").touch()
+    stacks = "stacks:\n  system: {}\n  # of Spack\n  spack: {spack: x.lock}\n"
+    (copy / "site-config/local/assay.yaml").write_text(f"hostnames: []\n{stacks}general:\n  x: 1\n")
     (copy / "site-config/bare").mkdir(parents=True)
     (copy / "site-config/bare/reframe.py").touch()
     for name in SET_UP:
@@ -249,15 +252,18 @@ def test_each_site_names_its_stacks_as_its_configuration_has_them(
     from reframe.core.exceptions import ConfigError
 
     file = SITES[site]
-    named = re.findall(r"^# Stacks: (.*)$", file.read_text(), re.MULTILINE)
-    assert len(named) == 1
+    said = list(yaml.safe_load(file.with_name("assay.yaml").read_text())["stacks"])
+    asked = {"SITE": site, "ASSAY_STACK": "none", "ASSAY_RESULTS": tmp_path}
+    shown = run(ROOT / "ci/asked.sh", **asked).stdout
+    assert ": STACK= one of: " not in shown or shown.split(": STACK= one of: ")[1].split() == said
+    assert (file.parent.parent.name == "examples") is (": STACK= one of: " not in shown)
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.setenv("ASSAY_VCLUSTER", str(tmp_path))  # a cluster that is up may lack GPUs
     monkeypatch.setenv("GPUEMU_STACK", str(tmp_path))  # a prefix without programs
     monkeypatch.delenv("ASSAY_IMAGE", raising=False)
     found: set[str] = set()
-    # Without the stack of an image, because there is no image.
-    said = [name for name in named[0].split() if name != "container"]
+    # There is no image, and no HPL of NVIDIA.
+    said = [name for name in said if name not in ("container", "nvidia-hpl")]
     for stack in ("", *said):
         monkeypatch.setenv("ASSAY_STACK", stack)
         try:

@@ -8,13 +8,14 @@ memory that processes share, and a network file system has none.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from assay import files
 from assay.archive import bundle
@@ -165,14 +166,12 @@ def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
             return False
     found = session.load(report, sealed=sealed)
     if found.salvaged and found.start:
-        if not any(case.record for case in found.cases):
+        if not any(case.recorded for case in found.cases):
             return False  # nothing had ended
-        found = dataclasses.replace(
-            found, uuid=f"{report.name}-{found.host}-{found.start:%Y%m%dT%H%M%S%z}"
-        )
+        found = replace(found, uuid=f"{report.name}-{found.host}-{found.start:%Y%m%dT%H%M%S%z}")
     if found.start is None or not found.uuid:
         raise ValueError("does not say when the session began, or which one it is")
-    if not any(case.record for case in found.cases):
+    if not any(case.recorded for case in found.cases):
         raise ValueError("no case left a record")
     return insert(connection, found)
 
@@ -210,7 +209,7 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
                 )
         for system in found.systems:
             its = tuple(case for case in found.cases if case.system == system)
-            for of in nodes.rows(dataclasses.replace(found, cases=its)):
+            for of in nodes.rows(replace(found, cases=its)):
                 if of.kind == nodes.NODE:
                     by = of.tests or dict.fromkeys(t for p in of.parts.values() for t in p.tests)
                     said = (of.verdict, " ".join(by), "; ".join(of.reasons[:1]), of.drained)

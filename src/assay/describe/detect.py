@@ -13,11 +13,11 @@ from typing import Any
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
+from assay.describe import ask
 from assay.gpu.accelerator import ACCELERATORS
 from assay.node import answers, provenance
 from assay.prove import mpi
 from assay.prove.transports import opened
-from assay.sites import ask
 
 #: Command that shows whether `mpicc` has a compiler, and the `mpi.h` of Open MPI. The wrapper alone
 #: shows neither. It compiles nothing; the header is long.

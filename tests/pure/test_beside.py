@@ -17,7 +17,7 @@ from assay import cli, sites
 from assay.describe import adopt, foreign, slurm
 from assay.describe.written import REFRAME
 from assay.judge import LAUNCHES_IN_BUDGET, References
-from assay.prove.plan import Call
+from assay.prove.call import Call
 from assay.store import promise
 
 #: Two systems of any host, foreign words, a logger, a mode, an environment for one system only.

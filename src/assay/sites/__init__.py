@@ -28,7 +28,7 @@ from reframe.core.exceptions import ConfigError
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.node import answers
-from assay.prove import plan
+from assay.prove import call as calls
 from assay.reframe_compat import command
 from assay.reframe_compat.selection import PLACES, reserve
 from assay.sites import site_yaml
@@ -158,9 +158,9 @@ def _check_partition(
 
 def _refused(health: Any) -> str:
     """What is wrong with the limits of a partition; few have limits of their own."""
-    from assay.prove import counters  # noqa: PLC0415
+    from assay.prove import health_words  # noqa: PLC0415
 
-    return counters.refused(health)
+    return health_words.refused(health)
 
 
 def _check_stack(
@@ -184,7 +184,7 @@ def _check_stack(
 
 def check_switches(given: Iterable[command.Option]) -> None:
     """Refuse options that switch checks off: the run would end green without a verdict."""
-    if off := [option.flag for option in given if option.dest in plan.OFF]:
+    if off := [option.flag for option in given if option.dest in calls.OFF]:
         raise ConfigError(
             f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "
             "run `assay calibrate` to measure without judging"
@@ -472,7 +472,7 @@ def _promised(  # noqa: PLR0913, PLR0917
     from assay.store import promise  # noqa: PLC0415 - a listing does not need it
 
     suite = repository(site_file) / "reframe"
-    said = plan.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
+    said = calls.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
     state = promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)
     if not cases:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from assay import files
-from assay.prove.plan import Call
+from assay.prove.call import Call
 from assay.reframe_compat.selection import PLACES
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import line, sequence

@@ -12,7 +12,7 @@ from shell import ROOT, SITES
 
 from assay.judge import Verdict
 from assay.prove import transports
-from assay.prove.plan import Call
+from assay.prove.call import Call
 from assay.show import summary
 from assay.show.view import View
 from assay.store import promise

@@ -190,7 +190,7 @@ def test_the_documents_name_files_that_are_there(document):
     example = {
         "src/assay/parse/stream.py",
         "tests/data/stream/",
-        "tests/pure/test_outputs_stream.py",
+        "tests/pure/parse/test_stream.py",
     }
     example |= {path for _, path in named if re.search("NAME|SITE|mycluster", path)}
     for link, path in named:

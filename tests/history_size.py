@@ -24,7 +24,8 @@ from pathlib import Path
 
 from assay.archive.history import store
 from assay.judge import Verdict
-from assay.store.cases import Case, Metric, Session
+from assay.store.cases import Case, Session
+from assay.store.record import Metric
 
 ROOT = Path(__file__).resolve().parents[1]
 PER_SESSION, NODES = 1000, 4
@@ -42,10 +43,10 @@ def session(number: int, rng: random.Random, half: int) -> Session:
             Metric("bandwidth", rate, "MB/s", Verdict.PASS),
             Metric("latency", rng.gauss(1, 0.01), "us", Verdict.PASS),
         )
-        record = {"nodes": [f"node{rng.randrange(NODES):02}"]}
+        nodes = (f"node{rng.randrange(NODES):02}",)
         cases.append(
             Case("Made", name, name, "made", PARTITIONS[case % 2], "mpi", Verdict.PASS,
-                 metrics=metrics, record=record)
+                 metrics=metrics, nodes=nodes)
         )  # fmt: skip
     start = FIRST + datetime.timedelta(days=number)
     name = str(uuid.UUID(int=rng.getrandbits(128)))

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from assay.exits import Exit
 from assay.judge import Verdict
@@ -232,7 +232,7 @@ def _missing(promised: Promised, why: str) -> Case:
 
 def node_hours(attempts: list[Case]) -> float:
     """The use of the machine: nodes times hours inside benchmarks."""
-    return sum(max(case.nodes, 1) * case.benchmark_seconds for case in attempts) / 3600
+    return sum(max(len(case.hosts), 1) * case.seconds.benchmark for case in attempts) / 3600
 
 
 def minutes(sessions: list[Session]) -> float:

@@ -65,9 +65,10 @@ def read_bytes(path: Path, most: int, flags: int = 0) -> bytes:
     return content
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, clean_texts: bool = False) -> Any:
     """The content of a file of JSON.
 
+    :param clean_texts: make all texts and keys clean, as :func:`clean` does.
     :raises OSError: as :func:`read_bytes`.
     :raises ValueError: it is not JSON in UTF-8, or is larger or deeper than one of a run.
     """
@@ -76,9 +77,20 @@ def read_json(path: Path) -> Any:
     if values > MOST_VALUES or (not raw.isascii() and len(raw) > MOST_OF_JSON // 4):
         raise ValueError(f"{path}: has more than {MOST_VALUES} values, or too much text")
     try:
-        return json.loads(raw.decode())
+        content = json.loads(raw.decode())
+        # What is not seen is not ASCII, or DEL, or an escape.
+        may_hide = not raw.isascii() or b"\x7f" in raw or _ESCAPE.search(raw)
+        return _cleaned(content) if clean_texts and may_hide else content
     except RecursionError:
         raise ValueError(f"{path}: is nested too deeply") from None
+
+
+def _cleaned(raw: Any) -> Any:
+    if isinstance(raw, dict):
+        return {clean(str(key)): _cleaned(value) for key, value in raw.items()}
+    if isinstance(raw, list):
+        return [_cleaned(value) for value in raw]
+    return clean(raw) if isinstance(raw, str) else raw
 
 
 def nearest(word: str, known: Collection[str]) -> str:
@@ -380,6 +392,9 @@ _UNSEEN = re.compile(
     r"\x1b\[[\d;?]*[A-Za-z]|\x1b\][^\x07\x1b\n<>\"]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f"
     r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+
+#: An escape of JSON that may be what is not seen.
+_ESCAPE = re.compile(rb"\\[bfru]")
 
 #: A cell that a spreadsheet would compute.
 _FORMULA = re.compile(r"[=+\-@].")

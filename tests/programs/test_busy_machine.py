@@ -8,6 +8,7 @@ from bench import DATA, HPL
 from replays import judged_hpl, scaled
 
 from assay.show import summary
+from assay.show.view import View
 from assay.store import session
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def test_launches_beside_other_work_are_no_failure(bench, foreign):
     assert case.why.startswith("the machine was busy: other work took ")
     assert "is below the lower bound" in case.why
     assert case.record["others"]["processors"] > 0
-    (line,) = (x for x in summary.closing_lines(report) if x.startswith("verdict: "))
+    (line,) = (x for x in summary.closing_lines(View.of(report)) if x.startswith("verdict: "))
     assert line.startswith("verdict: INCONCLUSIVE: the machine was busy: other work took ")
 
 
@@ -81,7 +82,7 @@ def test_on_the_machine_of_a_person_launches_beside_other_work_are_not_judged(be
     (said,) = case.not_judged
     assert "is below the lower bound" in said
     assert summary.outcome(report).faults == ()
-    lines = summary.closing_lines(report)
+    lines = summary.closing_lines(View.of(report))
     assert any(x.startswith(f"not judged, {case.busy}: Hpl ") for x in lines)
     assert lines[-1].startswith("verdict: PARTIAL: ")
     assert lines[-1].endswith(

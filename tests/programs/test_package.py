@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import shell
-from bench import HELLO, HPL, OWN, REFRAME, ROOT, Bench, Recorded, run_reframe
+from bench import HELLO, OWN, REFRAME, ROOT, Bench, Recorded, run_reframe
 
 from assay import cli
 from assay.reframe_compat import TRIED
@@ -293,7 +293,6 @@ def test_the_wheel_runs_with_each_version_of_reframe(
     [
         # The recorded program was asked to use UCX.
         ("Latency", "osu", "osu_latency", LATENCY, "4194304 ", [["OMPI_MCA_pml", "ucx"]]),
-        ("Linpack", "hpl", "xhpl", HPL, "1 tests completed and passed", []),
     ],
     ids=["osu", "hpl"],
 )

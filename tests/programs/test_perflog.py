@@ -7,6 +7,7 @@ from bench import HPL, SITE
 from replays import judged_hpl
 
 from assay.show import summary
+from assay.show.view import View
 
 pytestmark = pytest.mark.slow
 
@@ -34,5 +35,5 @@ def test_a_site_adds_handlers_and_a_run_may_fill_the_store_of_reframe(bench, mon
     assert f"performance={metric.value} {metric.unit}" in log.read_text()
     with sqlite3.connect(store) as stored:
         assert stored.execute("SELECT count(*) FROM testcases").fetchone() == (2,)
-    said = summary.closing_lines(report)[-1]
+    said = summary.closing_lines(View.of(report))[-1]
     assert "RFM_" not in said, "a store changes no measurement"

@@ -9,23 +9,27 @@ from typing import Any
 
 from assay.archive.history import store
 from assay.judge import Verdict
-from assay.store.cases import Case, Metric, Session
+from assay.store.cases import Case, Session
+from assay.store.record import Metric
 
 DAY = 86400.0
 
 
 def case(
-    value: float | None = 10.0, node: str = "node01", name: str = "Made", **other: Any
+    value: float | None = 10.0,
+    node: str = "node01",
+    name: str = "Made",
+    unit: str = "GB/s",
+    **other: Any,
 ) -> Case:
-    """A made case with one metric: a bandwidth of `value` GB/s."""
+    """A made case with one metric: a bandwidth of `value`."""
     known: dict[str, Any] = {
         "verdict": Verdict.PASS,
-        "metrics": (Metric("bandwidth", value, "GB/s", Verdict.PASS),),
-        "record": {
-            "nodes": [node],
-            "scheduler": "slurm",
-            "proves": {"rate": ["bandwidth"]},
-        },
+        "metrics": (Metric("bandwidth", value, unit, Verdict.PASS),),
+        "recorded": True,
+        "nodes": (node,),
+        "scheduler": "slurm",
+        "proves": {"rate": ("bandwidth",)},
     }
     return Case(name, name, f"{name}_{node}", "made", "net", "mpi", **{**known, **other})
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from assay.declared import as_json
 from assay.judge import Verdict
-from assay.store.cases import Case
-from assay.store.record import with_record
+from assay.store.cases import Case, with_record
 from studies.validation import figures
 
 OSU = {

@@ -15,7 +15,7 @@ from assay.fleet.storage import DISKS
 from assay.fleet.sweep import Turn
 from assay.fleet.tournament.measured import Pair, lossy
 from assay.prove import node_state
-from assay.store.record import with_record
+from assay.store.cases import with_record
 
 
 def nodes_of(problems):
@@ -115,7 +115,7 @@ def test_a_node_out_of_service_is_accused():
 def test_a_record_tells_the_case_and_damage_to_it_accuses_nobody():
     bare = report_records.case("Census", problems=["n2: it differs"])
     accused = of([Against("n2: it differs", ["n2"], How.DIFFERS)])
-    (one,) = with_record(bare, {**bare.record, "accused": accused}).accused
+    (one,) = with_record(bare, {"accused": accused}).accused
     assert (one.nodes, one.how, one.problem) == (("n2",), "differs", "n2: it differs")
     for damaged in (None, "n2", [None, "n2", {"nodes": "n2"}, {"nodes": []}, {"problem": "n2"}]):
-        assert with_record(bare, {**bare.record, "accused": damaged}).accused == ()
+        assert with_record(bare, {"accused": damaged}).accused == ()

@@ -15,7 +15,7 @@ from assay.declared import PARTITION, Figure, as_json
 from assay.show import figure
 from assay.show import figures as drawings
 from assay.store import run_folder, session
-from assay.store.cases import figures
+from assay.store.record import figures
 from studies.validation import HOSTS
 
 
@@ -80,7 +80,7 @@ def test_a_case_that_was_not_run_has_the_figures_of_the_plan():
     planned = {**entry, "figures": as_json([Figure("curve", "f", HOSTS)])}
     reader = session._Reader(Path("r"), {})
     reader._planned = {("Imb_1", "s:p+e"): session.named(planned)}
-    assert reader.case(entry).figures == (Figure("curve", "f", HOSTS),)
+    assert reader.case(session.named(entry), entry).figures == (Figure("curve", "f", HOSTS),)
     assert session.named({**planned, "figures": []}).figures == ()
     assert session.named(planned).figures == (Figure("curve", "f", HOSTS),)
     assert run_folder.SCHEMA == 1, "plans from before have no figures, and are read as well"

@@ -169,8 +169,8 @@ def end(name, reason):
 def main(asked):
     """Examine the file system and return the exit code."""
     space = provenance.file_system(asked.directory)
-    if asked.directory in provenance.hung:
-        return end(asked.refused, provenance.hung[asked.directory])
+    if asked.directory in provenance.answers.hung:
+        return end(asked.refused, provenance.answers.hung[asked.directory])
     space["o_direct"] = o_direct(asked.directory)
     space["statfs"] = provenance.MAGIC.get(provenance.magic(asked.directory))
     with open(asked.found, "w") as file:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from assay.judge import Verdict
+from assay.declared import KINDS
+from assay.judge import Verdict, worst_first
 from assay.metrics import factor, lower_is_better
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots, scaling, validation
-from assay.show.figure import Figure, Section, drawable, of_lines, pivot, points, positive, reasons
+from assay.show.figure import (
+    Figure,
+    Section,
+    declared,
+    drawable,
+    lack,
+    of_lines,
+    pivot,
+    points,
+    positive,
+    reasons,
+)
 from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import finite, line
@@ -28,6 +41,10 @@ RATE = "MB/s"
 #: Columns of a table that name the two ends of a pair.
 ENDS = ("a", "b")
 
+#: How many cases of a test at a place are drawn of a session of many cases, and how many figures of
+#: a scale a section then has.
+MOST_CASES, MOST_FIGURES = 2, 2
+
 #: Locations of the buffers of the two ranks of a GPU test, in words.
 BUFFERS = {"DD": "GPU to GPU", "DH": "GPU to host", "HD": "host to GPU", "HH": "host to host"}
 
@@ -40,26 +57,48 @@ NO_SIDE = {"%": "At 100 % both are equal", "B": "Neither more nor less is better
 _MODES = {"o_sync": "SYNC", "direct": "O_DIRECT"}
 
 
-def sections(cases: Sequence[Case]) -> list[Section]:
-    """Every figure of a session; a section without figures is left out."""
+def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
+    """The figures of a session; a section without figures is left out.
+
+    :param whole: draw all cases. Else each test has at most :data:`MOST_CASES` of its cases at a
+        place, the worst ones, and each section :data:`MOST_FIGURES` figures of each scale.
+    """
+    if not whole:
+        ordered = sorted(cases, key=lambda case: worst_first(case.verdict))
+        groups = grouped(((case.test, case.where), case) for case in ordered)
+        cases = [case for its in groups.values() for case in its[:MOST_CASES]]
+    kinds = {kind: [c for c in cases if declared(c.figures, kind)] for kind in KINDS}
     by_size = curves(cases)
-    computing = (c for c in cases if c.kind == "compute" and not c.drawn_as("scaling"))
+    computing = (c for c in cases if c.kind == "compute" and not declared(c.figures, "scaling"))
     peaks = list(filter(None, map(of_peaks, computing)))
-    storage = heat_maps(cases)
-    columns = [list(of_columns(case)) for case in cases if case.proven]
+    storage = heat_maps(c for c in cases if {*SIZES_OF_A_CELL} <= c.parsed.units.keys())
+    columns = [list(of_columns(case)) for case in kinds["lines"] if case.proven]
+    of_pairs = (case for case in cases if any("a" in row for row in case.parsed.rows))
     found = [
-        Section("pairs", "Pairs of nodes", "Pairs of nodes", [list(pairs(cases))]),
+        Section("pairs", "Pairs of nodes", "Pairs of nodes", [list(pairs(of_pairs))]),
         Section("curves", "Point to point", "Messages between two ranks", [by_size["curve"]]),
         Section("partitions", "Partitions", "Messages within and across", [by_size["partitions"]]),
         Section(
             "collectives", "Collectives", "Collectives by message size", [by_size["collective"]]
         ),
-        Section("scaling", "HPL", "HPL over nodes and problem sizes", scaling.hpl(cases)),
+        Section(
+            "scaling",
+            "HPL",
+            "HPL over nodes and problem sizes",
+            scaling.hpl(kinds["scaling"]),
+        ),
         Section("compute", "Compute", "Compute against its peaks", [peaks]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
         Section("lines", "More and more", "More and more pairs, ranks or devices", columns),
-        Section("btio", "BT-IO", "BT-IO: computing and writing", list(scaling.runs(cases))),
+        Section(
+            "btio",
+            "BT-IO",
+            "BT-IO: computing and writing",
+            list(scaling.runs(kinds["runs"])),
+        ),
     ]
+    if not whole:
+        found = [replace(s, rows=[row[:MOST_FIGURES] for row in s.rows[:2]]) for s in found]
     return [section for section in found if any(section.rows)]
 
 
@@ -76,12 +115,12 @@ class _Panel(NamedTuple):
 
     @classmethod
     def of(cls, case: Case, column: str) -> _Panel:
-        parameters = case.parameters
-        joined = any(figure.column == column for figure in case.drawn_as("partitions"))
+        parameters = case.values
+        joined = any(figure.column == column for figure in declared(case.figures, "partitions"))
         partition, buffers = "" if joined else case.partition, parameters.get("buffers", "")
         benchmark = parameters.get("benchmark") or parameters.get("operation", "")
         # Way and ranks already use colour and marker, so another stack needs another figure.
-        stack = case.environ if validation.ranks(case) else ""
+        stack = case.environ if validation.ranks(case.values) else ""
         return cls(case.system, partition, case.test, benchmark, buffers, stack, column)
 
 
@@ -93,15 +132,15 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     """
     groups: dict[tuple[str, int, str, _Panel, str], list[tuple[Case, plots.Points]]] = {}
     for case in cases:
-        if case.units.get("size") != "B" or not case.proven:
+        if case.parsed.units.get("size") != "B" or not case.proven:
             continue
         units = {"1", "B"}
-        for column in map(str, case.rows[0]):
-            unit = case.units.get(column, "1")
+        for column in map(str, case.parsed.rows[0]):
+            unit = case.parsed.units.get(column, "1")
             if unit in units:
                 continue
             units.add(unit)
-            if len(found := points(case.rows, "size", column)) > 1:
+            if len(found := points(case.parsed.rows, "size", column)) > 1:
                 panel = _Panel.of(case, column)
                 key = (case.family, _rank(case.program), case.program, panel, unit)
                 groups.setdefault(key, []).append((case, found))
@@ -109,12 +148,12 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
     ways: dict[bool, set[str]] = {True: set(), False: set()}
     for key, members in groups.items():
         if key[3].partition:
-            ways[_on_gpu(members[0][0])] |= {_way(case) for case, _ in members}
+            ways[_on_gpu(members[0][0])] |= {case.way for case, _ in members}
     where = validation.of_partitions(cases)
     drawn: dict[str, list[Figure]] = {"curve": [], "collective": [], "partitions": []}
     for key in sorted(groups):
         panel, members = key[3], groups[key]
-        collective = any(case.drawn_as("collective") for case, _ in members)
+        collective = any(declared(case.figures, "collective") for case, _ in members)
         kind = "collective" if collective else "curve" if panel.partition else "partitions"
         undrawn = [
             case
@@ -135,32 +174,32 @@ def _of_curves(
     ways: Sequence[str],
 ) -> Figure:
     first, column, gpu = members[0][0], panel.column, _on_gpu(members[0][0])
-    unit = first.units[column]
+    unit = first.parsed.units[column]
     both = [*(case for case, _ in members), *undrawn]
     always = "transport" if panel.partition else "partition"
-    names = [name or _way(case) or first.program for name, case in zip(_labels(both, always), both)]
+    names = [name or case.way or first.program for name, case in zip(_labels(both, always), both)]
     shown = {
         figure
         for case, _ in members
-        for figure in case.drawn_as("curve", "collective", "partitions")
+        for figure in declared(case.figures, "curve", "collective", "partitions")
         if figure.kind != "partitions" or figure.column == column
     }
     partition = panel.partition or "within and across"
-    missing = [*zip(names[len(members) :], (case.lack for case in undrawn))]
+    missing = [*zip(names[len(members) :], (lack(case) for case in undrawn))]
     if gpu and place and panel.buffers != "HH":
-        asked = {_way(case) for case in both}
+        asked = {case.way for case in both}
         unselected = (way for way in validation.configurations(place) if way not in asked)
         missing += [(way, reasons([])) for way in unselected]
     lines = []
     for label, (case, found) in zip(names, members):
-        way, marks = _way(case) if panel.partition else label, _marks(case, column, found)
-        lines.append(Line(label, found, way, validation.ranks(case), tuple(marks)))
+        way, marks = case.way if panel.partition else label, _marks(case, column, found)
+        lines.append(Line(label, found, way, validation.ranks(case.values), tuple(marks)))
     lines.sort(key=lambda line: line.label)
     # The column is the word on its axis; the unit on the axis gives the rest.
     what = column.replace("_per_s", "").replace("_", " ")
     between = BUFFERS.get(panel.buffers) or ("GPUs" if gpu else "")
     # These distinguish it from a figure of another test with the same program and partition.
-    over = "over P ranks" if any(map(validation.ranks, both)) else ""
+    over = "over P ranks" if any(validation.ranks(case.values) for case in both) else ""
     at = " ".join(filter(None, (between, place if gpu else "")))
     words = (f"{first.program} ({first.family})", over, at, partition, panel.stack)
     title = ", ".join(filter(None, words))
@@ -185,10 +224,14 @@ def _marks(case: Case, column: str, of_curve: plots.Points) -> Iterator[Mark]:
     """The points of a curve that are a metric which was judged."""
     drawn = {x for x, _ in of_curve}
     for metric in case.metrics:
-        row, of = metric.cell or (0, "")
-        if of != column or metric.unit != case.units[column] or row >= len(case.rows):
+        row, of = _cell(metric.origin)
+        if of != column or metric.unit != case.parsed.units[column] or row >= len(case.parsed.rows):
             continue
-        at, value, reference = finite(case.rows[row].get("size")), metric.value, metric.reference
+        at, value, reference = (
+            finite(case.parsed.rows[row].get("size")),
+            metric.value,
+            metric.reference,
+        )
         if at is None or at not in drawn or value is None or reference is None:
             continue
         bounds = metric.lower, metric.upper
@@ -196,12 +239,20 @@ def _marks(case: Case, column: str, of_curve: plots.Points) -> Iterator[Mark]:
             yield Mark(at, value, reference, *bounds, metric.verdict is Verdict.FAIL)
 
 
+def _cell(origin: Any) -> tuple[int, str]:
+    """Row and column of the cell that a metric is, by its formula; column "" if it is none."""
+    match origin:
+        case [["cell", int(row), column]] if type(row) is int and row >= 0:
+            return row, str(column)
+    return 0, ""
+
+
 def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
     """A grid for each measured column of the cases whose rows name pairs of nodes."""
     for case in cases:
-        rows = [row for row in case.rows if all(row.get(end) for end in ENDS)]
+        rows = [row for row in case.parsed.rows if all(row.get(end) for end in ENDS)]
         nodes = sorted({line(row[end]) for row in rows for end in ENDS})
-        for column in case.units:
+        for column in case.parsed.units:
             found = grouped(
                 ((a, b), values[0])
                 for row in rows
@@ -216,7 +267,7 @@ def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
 def _of_pairs(
     case: Case, column: str, nodes: Sequence[str], cells: Mapping[tuple[str, str], float]
 ) -> Figure:
-    unit, where = case.units[column], f"{case.partition}, {case.environ}"
+    unit, where = case.parsed.units[column], f"{case.partition}, {case.environ}"
     order = sorted(cells.items(), key=lambda cell: cell[1], reverse=lower_is_better(unit))
     (worst, least), (best, most) = order[0], order[-1]
     accused = sorted({node for one in case.accused for node in one.nodes})
@@ -245,18 +296,20 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
     """Rows of grids that share a scale: a row for each operation and mode, a grid for each case."""
     rows: dict[tuple[Any, ...], list[tuple[Case, Cells]]] = {}
     for case in cases:
-        of_file, of_record = (factor(case.units.get(key, ""), "B") for key in SIZES_OF_A_CELL)
+        of_file, of_record = (
+            factor(case.parsed.units.get(key, ""), "B") for key in SIZES_OF_A_CELL
+        )
         if of_file is None or of_record is None or not case.proven:
             continue
-        for column, raw_unit in case.units.items():
+        for column, raw_unit in case.parsed.units.items():
             if not raw_unit.endswith("/s"):
                 continue
             scale = factor(raw_unit, RATE)
-            found = (positive(row, (*SIZES_OF_A_CELL, column)) for row in case.rows)
+            found = (positive(row, (*SIZES_OF_A_CELL, column)) for row in case.parsed.rows)
             of = scale or 1.0
             cells = {(at[0] * of_file, at[1] * of_record): at[2] * of for at in found if at}
             if cells:
-                mode, unit = case.parameters.get("sync", ""), raw_unit if scale is None else RATE
+                mode, unit = case.values.get("sync", ""), raw_unit if scale is None else RATE
                 key = (case.test, *_order(column, mode), mode, unit)
                 rows.setdefault(key, []).append((case, cells))
     drawn: list[list[Figure]] = []
@@ -282,7 +335,7 @@ def _of_sizes(  # noqa: PLR0913, PLR0917
     )
     sizes, records = (sorted(set(both)) for both in zip(*cells))
     columns = [{y: value for (x, y), value in cells.items() if x == size} for size in sizes]
-    shown = [figure for figure in case.drawn_as("heat map") if figure.column == column]
+    shown = [figure for figure in declared(case.figures, "heat map") if figure.column == column]
     return Figure(
         " ".join((case.test, column, mode, case.partition, label)),
         title,
@@ -304,11 +357,15 @@ def _of_sizes(  # noqa: PLR0913, PLR0917
 
 def of_peaks(case: Case) -> Figure | None:
     """The metrics of a case in percent of their peaks; None if it has no peak."""
-    metrics = [m for m in case.metrics if m.percent is not None and 0 < m.percent < 1e4]
+    metrics = [
+        (m, of, of.percent)
+        for m in case.metrics
+        if (of := m.percent_of) and of.percent is not None and 0 < of.percent < 1e4
+    ]
     if not metrics:
         return None
-    texts = [f"{m.name}: {m.percent:.3g} % of {m.peak_of or 'its peak'}" for m in metrics]
-    rows = tuple((text, (m.percent or 0.0,)) for m, text in zip(metrics, texts))
+    texts = [f"{m.name}: {share:.3g} % of {of.what or 'its peak'}" for m, of, share in metrics]
+    rows = tuple((text, (share,)) for (_, _, share), text in zip(metrics, texts))
     return Figure(
         f"{case.title} {case.partition} percent of peak",
         f"{case.program or case.test}, {case.partition}: percent of peak",
@@ -316,7 +373,7 @@ def of_peaks(case: Case) -> Figure | None:
         Bars("percent of peak", ("",), rows, full=100),
         (
             ("metric", "of peak [%]", "peak is"),
-            *((m.name, *percent, m.peak_of) for m, (_, percent) in zip(metrics, rows)),
+            *((m.name, share, of.what) for m, of, share in metrics),
         ),
         pivot=(
             ("metric", "value", "peak", "of peak", "peak is"),
@@ -324,11 +381,11 @@ def of_peaks(case: Case) -> Figure | None:
                 (
                     m.name,
                     quantity(m.value, m.unit),
-                    quantity(m.peak, m.peak_unit or m.unit),
-                    f"{m.percent:.3g} %",
-                    m.peak_of,
+                    quantity(of.peak, of.unit or m.unit),
+                    f"{share:.3g} %",
+                    of.what,
                 )
-                for m in metrics
+                for m, of, share in metrics
             ),
         ),
         words="; ".join(texts) + ".",
@@ -343,25 +400,25 @@ def of_columns(case: Case) -> Iterator[Figure]:
     beside the line on which it equals what it is drawn over. So does a quantity whose values differ
     by more than :data:`DECADES`, without that line.
     """
-    for figure in case.drawn_as("lines"):
+    for figure in declared(case.figures, "lines"):
         found = grouped(
             (str(row.get("line", "")), (point[0], point[1]))
-            for row in case.rows
+            for row in case.parsed.rows
             if (point := positive(row, (figure.over, figure.column)))
             and row.get("figure", figure.name) == figure.name
         )
         if not found:
             continue
         lines = tuple(Line(name, tuple(sorted(its))) for name, its in found.items())
-        unit = case.units.get(figure.column, "1")
+        unit = case.parsed.units.get(figure.column, "1")
         words, over = (text.replace("_", " ") for text in (figure.column, figure.over))
         values = [y for line in lines for _, y in line.points]
         wide = max(values) > 10**DECADES * min(values)
         base = 2 if unit == "1" else 10 if wide else 0
-        scale = SIZES if case.units.get(figure.over) == "B" else COUNTS
+        scale = SIZES if case.parsed.units.get(figure.over) == "B" else COUNTS
         what, side = figure.name or words, NO_SIDE.get(unit, "")
         # The values of the parameters tell the cases of a test apart.
-        which = ", ".join([case.partition, case.environ, *case.parameters.values()])
+        which = ", ".join([case.partition, case.environ, *case.values.values()])
         at = figure.where(case.partition)
         yield of_lines(
             f"{case.test} {figure.name} {which}",
@@ -371,22 +428,17 @@ def of_columns(case: Case) -> Iterator[Figure]:
         )
 
 
-def _way(case: Case) -> str:
-    """How the bytes of a case moved."""
-    return case.transport or case.parameters.get("configuration", "")
-
-
 def _on_gpu(case: Case) -> bool:
     """Whether its way is a configuration for GPU memory."""
-    return "configuration" in case.parameters
+    return "configuration" in case.values
 
 
 def _labels(cases: Sequence[Case], always: str = "") -> list[str]:
     """Names for cases of one benchmark, from what varies among them, and the property `always`."""
     traits = [
-        {"partition": case.partition, "way": _way(case)}
+        {"partition": case.partition, "way": case.way}
         if always == "partition"
-        else {"transport": case.transport, "environ": case.environ, **case.parameters}
+        else {"transport": case.transport, "environ": case.environ, **case.values}
         for case in cases
     ]
     keys = dict.fromkeys(key for trait in traits for key in trait)

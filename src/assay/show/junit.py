@@ -9,11 +9,13 @@ from xml.etree import ElementTree as Xml
 from assay import files
 from assay.judge import Verdict
 from assay.show import summary
-from assay.store.cases import Case, Session
+from assay.show.view import View
+from assay.store.cases import Case
 
 
-def render(run: Session) -> str:
+def render(view: View) -> str:
     """The file: one suite, one case a name, and the case ``run`` for faults of the whole run."""
+    run = view.session
     name, seconds = f"assay {'/'.join(run.systems)}", f"{run.elapsed:.3f}"
     top = Xml.Element("testsuites")
     suite = Xml.SubElement(top, "testsuite", name=name, hostname=run.host, time=seconds)
@@ -31,7 +33,7 @@ def render(run: Session) -> str:
 
 
 def _add(suite: Xml.Element, case: Case) -> None:
-    name, seconds = f"{case.title} @{case.where}", f"{case.benchmark_seconds:.3f}"
+    name, seconds = f"{case.title} @{case.where}", f"{case.seconds.benchmark:.3f}"
     entry = Xml.SubElement(suite, "testcase", classname=case.test, name=name, time=seconds)
     word = case.verdict.value if case.verdict else "not run"
     properties = Xml.SubElement(entry, "properties")

@@ -24,7 +24,7 @@ from assay.prove.launch import short_name
 from assay.show.remedies import again
 from assay.show.suspects import Suspect, causes, suspects
 from assay.store import promise, session
-from assay.store.cases import Case, Session
+from assay.store.cases import Case, Session, grouped
 from assay.store.sanitize import finite, line, mapping, sequence
 
 #: What a row is about: a node; a trunk, or two nodes and the cable between them; a switch.
@@ -81,17 +81,25 @@ class Row:
     parts: Mapping[str, Part] = field(default_factory=dict)
 
 
-def rows(run: Session) -> list[Row]:
-    """All nodes that the cases name, and the accused devices and cables: the accused first."""
+def rows(run: Session, accused: Sequence[Suspect] | None = None) -> list[Row]:
+    """All nodes that the cases name, and the accused devices and cables: the accused first.
+
+    :param accused: by default what the cases accuse.
+    """
     cases = [case for case in run.cases if case.verdict]
-    found = [_accused(one) for one in suspects(causes(cases))]
+    found = [_accused(one) for one in (suspects(causes(cases)) if accused is None else accused)]
     named = {row.name for row in found}
-    there = {node for row in found for node in row.nodes} | {
-        n for case in cases for n in case.hosts
-    }
+    # A case on unknown nodes is on each.
+    on = grouped((node, number) for number, c in enumerate(cases) for node in c.hosts or [""])
+    there = {node for row in found for node in row.nodes} | ({*on} - {""})
     found += [Row(NODE, node, (node,)) for node in sorted(there - named)]
-    kinds = _kinds(run, len(there))
-    return [_node(row, cases, kinds) if row.kind == NODE else row for row in found]
+    kinds, made = _kinds(run, len(there)), []
+    for row in found:
+        its = [cases[n] for n in sorted([*on.get(row.name, ()), *on.get("", ())])]
+        failed = row.tests if row.verdict == FAIL else ()
+        alike = [case for case in cases if case.test in failed] if failed else []
+        made.append(_node(row, its, alike, kinds) if row.kind == NODE else row)
+    return made
 
 
 def _kinds(run: Session, nodes: int) -> list[str]:
@@ -112,11 +120,13 @@ def _accused(one: Suspect) -> Row:
     return Row(kind, name, one.nodes, verdict, reasons, tuple(tests), out)
 
 
-def _node(row: Row, cases: Sequence[Case], kinds: Iterable[str]) -> Row:
-    """The row of a node with the verdicts on its parts. A case on unknown nodes is on each."""
-    its = [case for case in cases if row.name in case.hosts or not case.hosts]
+def _node(row: Row, its: Sequence[Case], failed: Sequence[Case], kinds: Iterable[str]) -> Row:
+    """The row of a node with the verdicts on its parts.
+
+    :param its: the cases on it.
+    :param failed: those of the tests that find it at fault, on any node.
+    """
     doubts = [case for case in its if _doubtful(row.name, case)]
-    failed = [case for case in cases if row.verdict == FAIL and case.test in row.tests]
     parts = {kind: _part(kind, its, doubts, failed) for kind in kinds}
     tests = tuple(dict.fromkeys([*row.tests, *(case.test for case in doubts)]))
     lacks = [kind for kind, part in parts.items() if part.verdict == NOT_MEASURED]
@@ -142,10 +152,10 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
     _, needed = PARTS[kind]
 
     def of(cases: Iterable[Case]) -> list[Case]:
-        alike = [case for case in cases if {*needed} & {*mapping(case.record.get("proves"))}]
+        alike = [case for case in cases if {*needed} & {*(case.proves or ())}]
         if kind == "network":  # within a node, bytes cross none
-            return [case for case in alike if case.nodes != 1]
-        return [case for case in alike if case.parameters.get("sync") != "cached"]  # no disk
+            return [case for case in alike if len(case.hosts) != 1]
+        return [case for case in alike if case.values.get("sync") != "cached"]  # no disk
 
     for verdict, found in ((FAIL, of(failed)), (UNDECIDED, of(doubts))):
         if found:
@@ -153,8 +163,8 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
     proofs: dict[str, dict[str, None]] = {what: {} for what in needed}
     for case in (case for case in of(its) if case.verdict is Verdict.PASS):
         judged = {metric.name for metric in case.metrics if metric.verdict is Verdict.PASS}
-        for what, names in mapping(case.record.get("proves")).items():
-            if what in proofs and not judged.isdisjoint(map(str, sequence(names))):
+        for what, names in (case.proves or {}).items():
+            if what in proofs and not judged.isdisjoint(names):
                 proofs[what][case.test] = None
     if all(proofs.values()):
         return Part(PASS, tuple({test: None for tests in proofs.values() for test in tests}))
@@ -176,8 +186,8 @@ def drains(run: Session, found: Iterable[Row]) -> tuple[list[str], list[str]]:
     given = {
         name
         for case in run.cases
-        if case.record.get("scheduler") in slurm.SCHEDULERS
-        for name in map(str, sequence(case.record.get("nodes")))
+        if case.scheduler in slurm.SCHEDULERS
+        for name in case.nodes
         if slurm.is_name(name)
     }
     if bad and not given:

@@ -10,21 +10,23 @@ from collections.abc import Iterable, Mapping
 
 from assay.exits import Exit
 from assay.judge import Verdict
-from assay.show import nodes, summary
-from assay.store.cases import Case, Session
+from assay.show import nodes
+from assay.show.view import View
+from assay.store.cases import Case
 
 CODES = "0 PASS, 1 FAIL, 2 not judged, 3 INCONCLUSIVE"
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def render(run: Session) -> str:
+def render(view: View) -> str:
     """The file. What a session does not know has no sample, as a case that was not run."""
+    run = view.session
     system, start = {"system": "/".join(run.systems)}, run.start.timestamp() if run.start else None
-    counts = vars(summary.Counts.of(run.cases)).items()
+    counts = vars(view.counts).items()
     cases = [({"outcome": key}, number) for key, number in counts if key != "verdict"]
-    code = Exit[summary.outcome(run).word]
+    code = Exit[view.outcome.word]
     values = [(_labels(c, metric=m.name, unit=m.unit), m) for c in run.cases for m in c.metrics]
-    rows = [({"node": r.name, "kind": r.kind}, nodes.CODES[r.verdict]) for r in nodes.rows(run)]
+    rows = [({"node": r.name, "kind": r.kind}, nodes.CODES[r.verdict]) for r in view.nodes]
     ended = [(_labels(case), _code(case.verdict.value)) for case in run.cases if case.verdict]
     gauges: dict[str, Iterable[tuple[Mapping[str, str], float | None]]] = {
         "run_verdict 0 PASS, 1 FAIL, 3 undecided, 4 PARTIAL.": [({}, code)],

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
 from assay import files
-from assay.judge import RED, Verdict, worst_first
+from assay.judge import RED, Verdict
 from assay.quantities import quantity, spaced
-from assay.show import nodes, plots, remedies, summary, suspects
+from assay.show import plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
-from assay.store.cases import Case, Metric, Session, grouped
-from assay.store.sanitize import line, mapping, sequence
+from assay.show.view import View
+from assay.store.cases import Case, grouped
+from assay.store.record import Metric
+from assay.store.sanitize import line, mapping
 
 HERE = Path(__file__).parent
 
 #: How many suspects the first screen names, and how many causes if no node is accused.
 MOST_SUSPECTS, MOST_CAUSES = 5, 3
+
+#: Of a run with more cases than :data:`assay.show.view.WHOLE`: how many red cases are in full, and
+#: how many rows tables and lists have.
+MOST_ROWS = 40
 
 #: How many characters of a message the first screen shows; "Causes" has all of it.
 SHOWN = 180
@@ -49,7 +56,7 @@ SIGNS = {
 
 
 def render(
-    session: Session,
+    view: View,
     sections: Sequence[Section],
     absent: Iterable[Absent],
     beside: Path,
@@ -71,59 +78,113 @@ def render(
         # Unlike `capitalize`, this leaves the words after the first one as they are.
         sentence=lambda text: text[:1].upper() + text[1:],
     )
-    cases = summary.sorted_cases(session.cases)
-    anchors = {id(case): f"case-{number}" for number, case in enumerate(cases, 1)}
+    session, whole = view.session, view.whole
+    cases = summary.sorted_cases(view.cases)
+    most = sys.maxsize if whole else MOST_ROWS
+    anchors = {(case.name, case.where): f"case-{n}" for n, case in enumerate(cases, 1)}
     environment.globals.update(
         sign=SIGNS.__getitem__,
         fared=suspects.FARED,
-        links=lambda case: _links(case, beside),
-        anchor=lambda case: anchors[id(case)],
+        links=lambda case: _links(case.outputs, beside),
+        folder=lambda case: _links(case.outputs[:1], beside)[0][1].rpartition("/")[0],
+        anchor=lambda case: anchors[case.name, case.where],
     )
-    counts = summary.Counts.of(session.cases)
-    metrics = [(case, metric) for case in session.cases for metric in case.metrics]
-    metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
-    causes = suspects.causes(cases)
-    accused = suspects.suspects(causes)
-    again = grouped((case.system, case.test) for case in cases if case.verdict in RED)
+    red = [case for case in cases if case.verdict in RED]
+    again = grouped((case.system, case.test) for case in red)
     to_do = (
-        ("To drain the failed nodes:", nodes.drains(session, nodes.rows(session))[0]),
+        ("To drain the failed nodes:", view.drains[0]),
         ("To measure again:", [remedies.again(*which) for which in again.items()]),
     )
     judged = summary.judged(cases)
     coverage = summary.coverage(cases)
+    metrics = grouped(
+        (metric.verdict is Verdict.RECORDED, (c, metric)) for c, metric in view.metrics
+    )
     text = environment.get_template("page.html").render(
         session=session,
+        view=view,
+        whole=whole,
+        most_rows=most,
         history=history,
-        site=", ".join(session.systems) or "no site",
-        counts=counts,
-        outcome=summary.outcome(session),
-        headlines=summary.headlines(cases),
+        site=", ".join(sorted({case.system for case in cases})) or "no site",
+        counts=view.counts,
+        outcome=view.outcome,
+        headlines=summary.headlines([c for c in session.cases if c.proves is not None]),
         judged_cases=judged,
-        few=judged < FEW * len(cases) and not (counts.failed or counts.inconclusive),
+        few=judged < FEW * len(cases) and not red,
         otherwise=sum(coverage.values()) - judged,
         unjudged=[words for words, number in coverage.items() if not number],
-        facts=_facts(session),
-        suspects=accused,
-        unnamed=[cause for cause in causes if not (cause.nodes or cause.part)],
+        facts=[
+            ("host", session.host or "not known"),
+            *_facts(cases),
+            ("date", f"{session.start:%-d %B %Y, %H:%M %Z}" if session.start else "not known"),
+            ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
+        ],
+        suspects=view.suspects,
+        unnamed=[cause for cause in view.causes if not (cause.nodes or cause.part)],
         to_do=to_do,
         most=MOST_SUSPECTS,
         most_causes=MOST_CAUSES,
         shown=SHOWN,
-        attendance=suspects.attendance(cases, accused),
-        partitions=_partitions(session.cases),
-        causes=causes,
-        judged=[pair for pair in metrics if pair[1].verdict is not Verdict.RECORDED],
-        recorded=[pair for pair in metrics if pair[1].verdict is Verdict.RECORDED],
-        not_run=summary.reasons_not_run(session.cases),
+        attendance=suspects.attendance(cases, view.suspects, most),
+        partitions=_partitions(cases),
+        causes=view.causes,
+        metrics=[_Metrics.of(metrics.get(key, []), whole) for key in (False, True)],
+        not_run=summary.reasons_not_run(cases),
         others=summary.reasons_not_run(session.others),
         sections=sections,
         absent=_by_reason(absent),
-        cases=cases,
-        provenance=[*_settings(session.cases), *_provenance(session.cases)],
+        cases=cases if whole else red[:most],
+        red=len(red),
+        folded=[] if whole else _folded(cases, most),
+        provenance=[*_settings(cases), *_provenance(view.cases)],
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
         script=Markup((HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704
     )
     return files.clean(text)
+
+
+class _Metrics(NamedTuple):
+    """Metrics of a page: those that have a row each, and how many cases the others share one.
+
+    :ivar folded: (worst verdict, case, metric with the median value, number, least, greatest) of
+        each metric of a test at a place.
+    """
+
+    number: int
+    rows: list[tuple[Case, Metric]]
+    folded: list[tuple[Case, Metric, int, float, float]]
+
+    @classmethod
+    def of(cls, metrics: list[tuple[Case, Metric]], whole: bool) -> _Metrics:
+        if whole:
+            return cls(len(metrics), metrics, [])
+        red = [pair for pair in metrics if pair[1].verdict in RED]
+        alike = grouped(((c.test, c.where, m.name, m.unit), (c, m)) for c, m in metrics)
+        folded = []
+        for its in alike.values():
+            known = sorted((m.value, n) for n, (_, m) in enumerate(its) if m.value is not None)
+            if known:
+                case, middle = its[known[len(known) // 2][1]]
+                folded.append((case, middle, len(its), known[0][0], known[-1][0]))
+        return cls(len(metrics), red[:MOST_ROWS], folded)
+
+
+def _folded(cases: Sequence[Case], most: int) -> list[tuple[str, summary.Counts, list[Any]]]:
+    """Of each test, the worst one first: its name, its counts, the cases that have a line.
+
+    The first `most` red cases have more than that, and those that did not run have their reason.
+    """
+    known = {id(case) for case in [case for case in cases if case.verdict in RED][:most]}
+    tests = grouped((case.test, case) for case in cases)
+    return [
+        (
+            test,
+            summary.Counts.of(its),
+            [*grouped((c.verdict, c) for c in its if c.verdict and id(c) not in known).items()],
+        )
+        for test, its in tests.items()
+    ]
 
 
 def themed(svg: str) -> str:
@@ -167,25 +228,20 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, "not known" if tree is None else str(tree)
 
 
-def _facts(session: Session) -> list[tuple[str, str]]:
-    """What the first screen says about the run: (what, value)."""
-    cases = session.cases
+def _facts(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """What the first screen says of where the cases ran, and of what: (what, value)."""
     nodes = sorted({node for case in cases for node in case.hosts})
     named = ", ".join(nodes[:MOST_SUSPECTS]) + (" ..." if len(nodes) > MOST_SUSPECTS else "")
     commits = {mapping(case.provenance.get("suite")).get("commit") for case in cases}
     stacks = {
-        f"{case.environ} ({said})" if (said := line(case.record.get("stack"))) else case.environ
+        f"{case.environ} ({said})" if (said := case.stack) else case.environ
         for case in cases
         if case.verdict is not None
     }
-    started = session.start.strftime("%-d %B %Y, %H:%M %Z") if session.start else "not known"
     return [
-        ("host", session.host or "not known"),
         ("nodes", f"{len(nodes)}: {named}" if nodes else "not recorded"),
         ("suite", ", ".join(sorted(filter(None, map(line, commits)))) or "commit not recorded"),
         ("stack", "; ".join(sorted(stacks)) or "nothing ran"),
-        ("date", started),
-        ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
     ]
 
 
@@ -210,14 +266,13 @@ def _settings(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     """(key, place, value) of what steered the launches, each once."""
     lines: dict[tuple[str, str, str], None] = {}
     for case in cases:
-        said = mapping(case.record.get("settings"))
-        for where, value in mapping(said.get("machine")).items():
-            lines[f"setting of the machine, {where}", "", line(value)] = None
-        if said:
+        for where, value in case.settings.machine.items():
+            lines[f"setting of the machine, {where}", "", value] = None
+        if case.settings.sha256:
             place = f"{case.partition}, {case.environ}"
-            lines["settings of the machine, sha256", place, line(said.get("sha256"))] = None
-        for note in sequence(case.record.get("notes")):
-            lines["changes no measurement", "", line(note)] = None
+            lines["settings of the machine, sha256", place, case.settings.sha256] = None
+        for note in case.notes:
+            lines["changes no measurement", "", note] = None
         for doubt in case.doubts:
             lines["may change what is measured", "", doubt] = None
     return sorted(lines)
@@ -241,8 +296,8 @@ def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _links(case: Case, beside: Path) -> list[tuple[str, str]]:
-    """(name, address) of the outputs of a case."""
+def _links(outputs: Iterable[Path], beside: Path) -> list[tuple[str, str]]:
+    """(name, address) of outputs of a case."""
     start = beside.resolve().parent
-    paths = ((path.name, os.path.relpath(path.resolve(), start)) for path in case.outputs)
+    paths = ((path.name, os.path.relpath(path.resolve(), start)) for path in outputs)
     return [(name, urllib.parse.quote(path)) for name, path in paths]

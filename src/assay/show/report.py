@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from assay import files
 from assay.exits import Exit
 from assay.show import junit, openmetrics, summary
+from assay.show.view import View
 from assay.store import run_folder, session
 from assay.store.cases import Session
 
@@ -27,7 +28,7 @@ def command(args: argparse.Namespace) -> int:
     try:
         run = session.load(args.session or session.newest(results))
         if args.ledger:
-            print("\n".join(summary.ledger(run)))
+            print("\n".join(summary.ledger(View.of(run))))
             return Exit.PASS
         return write(run, output, args.figures, None, args.junit, args.metrics)
     except session.NoAnswer as error:
@@ -56,8 +57,10 @@ def write(  # noqa: PLR0913, PLR0917
     # Import these only after the input was readable: matplotlib takes a second to import.
     from assay.show import figure, figures, page, validation  # noqa: PLC0415
 
-    sections = figures.sections(run.cases)
-    drawn = figure.of(sections)
+    view = View.of(run)
+    sections = figures.sections(run.cases, view.whole)
+    few = not view.whole and (folder or lacks)
+    drawn = figure.of(figures.sections(run.cases) if few else sections)
     absent = (lacks or validation.incomplete)(drawn)
     history = output.with_name("history.html")
     # The next run, of this site or another one, writes its page to the same place.
@@ -65,16 +68,16 @@ def write(  # noqa: PLR0913, PLR0917
     kept = [run.folder / output.name] if ours else []
     for path in (output, *kept):
         address = os.path.relpath(history, path.parent) if history.exists() else None
-        text = page.render(run, sections, absent, path, address)
+        text = page.render(view, sections, absent, path, address)
         files.write(path, text, session.ReportError, files.ELSEWHERE)
     for other, made in ((to_junit, junit.render), (to_metrics, openmetrics.render)):
         if other:
-            files.write(other, made(run), session.ReportError, files.ELSEWHERE)
+            files.write(other, made(view), session.ReportError, files.ELSEWHERE)
     if folder:
         figure.write(folder, drawn, absent)
-    for line in summary.closing_lines(run):
+    for line in summary.closing_lines(view):
         print(line)
     print(f"report: {output}")
     if folder:
         print(f"figures: {len(drawn)} in {folder}")
-    return summary.exit_code(run)
+    return view.code

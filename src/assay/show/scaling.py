@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from assay.metrics import factor
 from assay.parse.hpl import operations
 from assay.quantities import quantity, spaced
-from assay.show.figure import Figure, caption, count, of_lines, others, positive, reasons
+from assay.show.figure import (
+    Figure,
+    caption,
+    count,
+    declared,
+    of_lines,
+    others,
+    positive,
+    reasons,
+)
 from assay.show.plots import COUNTS, ORDERS, Bars, Line, Lines, Missing
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import finite
@@ -73,8 +82,8 @@ class Study:
 
     def add(self, nodes: int, case: Case) -> None:
         """Adds what a case measured on so many nodes, if it is proven."""
-        units = [case.units.get(name) for name in ("time", "performance")]
-        for row in case.rows if case.proven and units == ["s", RATE] else ():
+        units = [case.parsed.units.get(name) for name in ("time", "performance")]
+        for row in case.parsed.rows if case.proven and units == ["s", RATE] else ():
             found, time = positive(row, ("n", "performance")), finite(row.get("time"))
             if not found or found[0] != int(found[0]) or time is None or time < 0:
                 continue
@@ -84,9 +93,10 @@ class Study:
             if seconds < self.time.get(at, math.inf):
                 self.time[at], self.performance[at] = seconds, found[1]
         for metric in case.metrics:
-            scale = factor(metric.peak_unit or metric.unit, RATE)
-            if metric.name == "performance" and scale and metric.peak and metric.peak > 0:
-                self.peak[nodes] = metric.peak * scale
+            of = metric.percent_of
+            scale = factor(of.unit or metric.unit, RATE) if of else None
+            if metric.name == "performance" and scale and of and of.peak and of.peak > 0:
+                self.peak[nodes] = of.peak * scale
 
 
 def studies(cases: Iterable[Case]) -> list[Study]:
@@ -94,12 +104,12 @@ def studies(cases: Iterable[Case]) -> list[Study]:
     groups = grouped(
         ((case.test, case.system, case.partition, case.environ, others(case, "nodes")), (on, case))
         for case in cases
-        if case.drawn_as("scaling") and (on := count(case, "nodes"))
+        if declared(case.figures, "scaling") and (on := count(case, "nodes"))
     )
     found = []
     for _, members in sorted(groups.items(), key=lambda group: str(group[0])):
         first = members[0][1]
-        program = first.drawn_as("scaling")[0].where(first.partition)
+        program = declared(first.figures, "scaling")[0].where(first.partition)
         study = Study(first.test, program, first.partition, first.environ)
         for nodes, of_count in sorted(grouped(members).items()):
             for case in of_count:
@@ -162,20 +172,20 @@ def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
     groups = grouped(
         ((figure.name, case.system, case.environ, others(case, "ranks", "npb_class")), case)
         for case in cases
-        for figure in case.drawn_as("runs")
+        for figure in declared(case.figures, "runs")
     )
     for (program, *_), members in sorted(groups.items(), key=lambda group: str(group[0])):
         done: dict[str, dict[Place, Mapping[str, float]]] = {}
         undone: list[tuple[str, Place, Case]] = []
         for case in members:
             if run := _run(case):
-                of_class = str(case.rows[0].get("class", "?"))
+                of_class = str(case.parsed.rows[0].get("class", "?"))
                 done.setdefault(of_class, {})[case.partition, int(run["processes"])] = run
             elif asked := count(case, "ranks"):
-                of_class = case.parameters.get("npb_class", "")
+                of_class = case.values.get("npb_class", "")
                 undone.append((of_class, (case.partition, asked), case))
         same = members[0]
-        way = ", ".join(filter(None, map(same.parameters.get, ("subtype", "mpi_io"))))
+        way = ", ".join(filter(None, map(same.values.get, ("subtype", "mpi_io"))))
         for of_class, found in sorted(done.items()):
             # A case that ended before it chose its class may belong to any class.
             lacking = grouped((at, case) for its, at, case in undone if its in ("", of_class))
@@ -185,9 +195,9 @@ def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
 
 def _run(case: Case) -> dict[str, float] | None:
     """The numbers of the first row; None if they are not those of a run."""
-    if not case.proven or any(case.units.get(name) != unit for name, unit in _UNITS.items()):
+    if not case.proven or any(case.parsed.units.get(name) != unit for name, unit in _UNITS.items()):
         return None
-    row, names = case.rows[0], ("processes", "time", "mops_total", "io_rate")
+    row, names = case.parsed.rows[0], ("processes", "time", "mops_total", "io_rate")
     found, io_time = positive(row, names), finite(row.get("io_time"))
     if found is None or io_time is None or found[0] != int(found[0]):
         return None

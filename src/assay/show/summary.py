@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay import files, metrics
 from assay.deadline import REACHED
@@ -14,9 +14,12 @@ from assay.exits import Exit
 from assay.judge import GREEN, LAUNCHES_TO_PASS, RED, Fault, Outcome, Verdict, worst_first
 from assay.judge import outcome as ladder
 from assay.show import remedies
-from assay.store.cases import Case, Metric, Session, grouped
-from assay.store.record import BUSY, CALIBRATION
-from assay.store.sanitize import line, mapping, sequence
+from assay.store.cases import Case, Session, grouped
+from assay.store.record import BROKEN, BUSY, CALIBRATION, Metric
+from assay.store.sanitize import line, mapping
+
+if TYPE_CHECKING:
+    from assay.show.view import View
 
 #: Columns of the table of healthy runs, docs/ledger.csv.
 COLUMNS = (
@@ -114,13 +117,15 @@ def _faults(session: Session) -> Iterator[Fault]:
     calibrated = sum(CALIBRATION in [m.why for m in case.metrics] for case in session.cases)
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     busy = [case.busy for case in undecided if case.busy]
+    of_code = sum(BROKEN in case.why for case in undecided)
     if calibrated:
         yield Fault(f"{_cases(calibrated)} measured to calibrate, and not judged")
     for number, before, after, verdict in (
         # What is missing is a fault of its own.
         (counts.failed - counts.missing, "", "failed", Verdict.FAIL),
         (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", UNDECIDED, Verdict.INCONCLUSIVE),
-        (len(undecided) - len(busy), "", UNDECIDED, Verdict.INCONCLUSIVE),
+        (of_code, "its test is broken, not the machine; ", UNDECIDED, Verdict.INCONCLUSIVE),
+        (len(undecided) - len(busy) - of_code, "", UNDECIDED, Verdict.INCONCLUSIVE),
     ):
         if number:
             yield Fault(f"{before}{_cases(number)} {after}", verdict, of_cases=True)
@@ -144,21 +149,23 @@ def judged(cases: Iterable[Case]) -> int:
 def headlines(cases: Sequence[Case]) -> list[tuple[str, tuple[Case, Metric] | None]]:
     """The number for each of :data:`HEADLINES`; None if none was measured.
 
-    There is none at all if no record says what its metrics prove, as in a run of an older suite.
+    :param cases: those whose records say what their metrics prove; in a run of an older suite,
+        there is none, and so no headline.
+
     A judged number comes first, of these the worst verdict, then most nodes, then the best value.
     """
     found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
-    if not any("proves" in case.record for case in cases):
+    if not cases:
         return []
     for case in cases:
-        proves = mapping(case.record.get("proves"))
+        proves = case.proves or {}
         for metric in case.metrics:
-            unit = metrics.UNITS.get(metric.unit)
+            unit = metrics.unit(metric.unit)
             for name, (base, word) in HEADLINES.items():
-                named = metric.name in sequence(proves.get(word))
+                named = metric.name in proves.get(word, ())
                 if unit and unit.base == base and metric.value and named:
                     value = metric.value * unit.factor * (1 if base == "s" else -1)
-                    rank = (worst_first(metric.verdict), -case.nodes, value)
+                    rank = (worst_first(metric.verdict), -len(case.hosts), value)
                     found[name].append((rank, case, metric))
     best = {name: min(its, key=lambda one: one[0], default=None) for name, its in found.items()}
     return [(name, one and one[1:]) for name, one in best.items()]
@@ -180,9 +187,9 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
     return found
 
 
-def closing_lines(session: Session) -> list[str]:
+def closing_lines(view: View) -> list[str]:
     """The last lines of a run: causes, reasons, counts and verdict."""
-    counts, ordered = Counts.of(session.cases), sorted_cases(session.cases)
+    session, counts, ordered = view.session, view.counts, sorted_cases(view.cases)
     named = [(case, f"{case.display_name} @{case.where}") for case in ordered]
     lines = [f"{c.verdict.value} {name}: {c.why}" for c, name in named if c.verdict in RED]
     lines += remedies.lines(ordered)
@@ -197,7 +204,7 @@ def closing_lines(session: Session) -> list[str]:
         for case, name in named
         if case.not_judged
     ]
-    for why, cases in reasons_not_run(session.cases).items():
+    for why, cases in reasons_not_run(ordered).items():
         names = ", ".join(dict.fromkeys(case.test for case in cases))
         kind = "not finished" if cases[0].aborted else "not run"
         lines.append(f"{kind}: {why}: {_cases(len(cases))} of {names}")
@@ -214,8 +221,8 @@ def closing_lines(session: Session) -> list[str]:
         + (f", {counts.missing} missing" if counts.missing else "")
     )
     of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
-    lines.append(f"judged: {judged(session.cases)} of {_cases(counts.ran)} that ran{of}")
-    found = outcome(session)
+    lines.append(f"judged: {judged(ordered)} of {_cases(counts.ran)} that ran{of}")
+    found = view.outcome
     # Print the word only once: the cause of an interrupted run begins with it.
     causes = [fault.removeprefix(f"{found.word}: ") for fault in found.faults or session.partial]
     lines.append("verdict: " + ": ".join([found.word, *(["; ".join(causes)] if causes else [])]))
@@ -226,20 +233,20 @@ def _cases(count: int) -> str:
     return f"{count} case" if count == 1 else f"{count} cases"
 
 
-def ledger(session: Session) -> list[str]:
+def ledger(view: View) -> list[str]:
     """The head of docs/ledger.csv and the row of the run.
 
     Only a person knows whether the machine was healthy. The last cell therefore counts the red
     cases of each test as alarms that somebody must judge.
     """
+    session, counts = view.session, view.counts
     cases = session.cases
-    counts = Counts.of(cases)
     nodes = [case.provenance for case in cases if case.provenance]
     cpus = [mapping(node.get("cpu")) for node in nodes]
     stacks = [mapping(node.get("stack")) for node in nodes]
     commits = [line(mapping(node.get("suite")).get("commit")) for node in nodes]
     red = Counter(c.test for c in cases if c.verdict in RED)
-    profiles = {line(case.record.get("profile")) for case in cases} - {"", "full"}
+    profiles = {case.profile for case in cases} - {"", "full"}
     asked = [f"SITE={name}" for name in session.systems if name != "local"]
     asked += [f"PROFILE={name}" for name in sorted(profiles)]
     row = (
@@ -260,7 +267,7 @@ def ledger(session: Session) -> list[str]:
         f"`{' '.join(['make acceptance', *asked])}`",
         "1",
         f"{counts.ran} of {len(cases)}",
-        outcome(session).word,
+        view.outcome.word,
         ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
     )
     return files.as_csv(COLUMNS, [cell or "not known" for cell in row]).splitlines()

@@ -7,13 +7,15 @@ Everything here comes from the records. The diagnosis of each test names the nod
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.accused import How
 from assay.judge import RED, Verdict, worst, worst_first
 from assay.show import remedies
-from assay.store.cases import Accusation, Case, grouped
+from assay.store.cases import Case, grouped
+from assay.store.record import Accusation
 
 #: A cause that accuses a node comes first, and among these the strongest evidence.
 STRENGTH = [how.value for how in How]
@@ -99,7 +101,7 @@ class Suspect:
     def sure(self) -> bool:
         """Whether decided cases show it, and by more than one slow number of a sweep."""
         sure = [cause for cause in self.causes if cause.verdict is Verdict.FAIL]
-        swept = (all("second_look" in case.record for case in cause.cases) for cause in sure)
+        swept = (all(case.second_look is not None for case in cause.cases) for cause in sure)
         return [(c.how, s) for c, s in zip(sure, swept)] not in ([], [(How.SLOW.value, True)])
 
 
@@ -110,10 +112,12 @@ class Attendance:
     :ivar tests: the columns: tests that accuse a node come first, since a phone and paper cut off
         the last columns.
     :ivar rows: node -> test -> (how it fared, the case that shows it).
+    :ivar left_out: how many more nodes there are.
     """
 
     tests: tuple[str, ...]
     rows: Mapping[str, Mapping[str, tuple[str, Case]]]
+    left_out: int
 
 
 def causes(cases: Iterable[Case]) -> list[Cause]:
@@ -171,8 +175,13 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
     return sorted(made, key=lambda one: (one.strongest.rank, -len(one.causes), one.nodes, one.part))
 
 
-def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
-    """Each node by each test, those of :func:`suspects` first; empty for a run on one node."""
+def attendance(
+    cases: Sequence[Case], found: Sequence[Suspect], most: int = sys.maxsize
+) -> Attendance:
+    """Each node by each test, those of :func:`suspects` first; empty for a run on one node.
+
+    :param most: if there are more nodes, only so many of those that fared worst.
+    """
     rows: dict[str, dict[str, tuple[str, Case]]] = {}
     worst_how = list(FARED).index
     for case in cases:
@@ -185,10 +194,14 @@ def attendance(cases: Sequence[Case], found: Sequence[Suspect]) -> Attendance:
             if case.test not in row or worst_how(how) < worst_how(row[case.test][0]):
                 row[case.test] = (how, case)
     if len(rows) < 2:
-        return Attendance((), {})
+        return Attendance((), {}, 0)
     first = [node for one in found for node in one.nodes]
-    order = dict.fromkeys([*first, *sorted(rows)])
+    order = [node for node in dict.fromkeys([*first, *sorted(rows)]) if node in rows]
+    if len(order) > most:
+        order.sort(key=lambda node: min(worst_how(how) for how, _ in rows[node].values()))
     accusing = {test for row in rows.values() for test, (how, _) in row.items() if how == ACCUSED}
     tests = {test for row in rows.values() for test in row}
     columns = sorted(tests, key=lambda test: (test not in accusing, test))
-    return Attendance(tuple(columns), {node: rows[node] for node in order if node in rows})
+    return Attendance(
+        tuple(columns), {node: rows[node] for node in order[:most]}, len(order[most:])
+    )

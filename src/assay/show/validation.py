@@ -42,12 +42,12 @@ def of_partitions(cases: Iterable[Case]) -> Mapping[tuple[str, str], str]:
     planned: dict[tuple[str, str], str] = {}
     for case in cases:
         partition = (case.system, case.partition)
-        places = CONFIGURATIONS.get(case.parameters.get("configuration", ""), ())
+        places = CONFIGURATIONS.get(case.values.get("configuration", ""), ())
         if len(places) == 1:
             # A configuration that differs from the others in only one place is run only there.
             planned[partition] = _WORDS[places[0]]
-        if case.kind == "network" and case.nodes:
-            place = IN_NODE if case.nodes == 1 else BETWEEN
+        if case.kind == "network" and case.hosts:
+            place = IN_NODE if len(case.hosts) == 1 else BETWEEN
             found[partition] = BETWEEN if found.get(partition) == BETWEEN else place
     return {**planned, **found}
 
@@ -57,6 +57,6 @@ def configurations(place: str) -> list[str]:
     return [n for n, its in CONFIGURATIONS.items() if place in map(_WORDS.get, its)]
 
 
-def ranks(case: Case) -> str:
-    """The number of ranks, if a test is measured with several numbers of ranks."""
-    return case.parameters.get("gpus") or case.parameters.get("ranks", "")
+def ranks(values: Mapping[str, str]) -> str:
+    """The number of ranks, by the parameters of a test that is measured with several numbers."""
+    return values.get("gpus") or values.get("ranks", "")

@@ -2,26 +2,35 @@
 
 The record is one JSON object, ``assay.json``, beside the verbatim output of the case. A test writes
 it, and the report reads all measured values from it. ReFrame's own run report lists the cases.
+:class:`Record` is its shape. :func:`fields` reads one that anybody may have written: texts become
+clean, and what is not of its type is left out. So no reader of a record cleans or checks it again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from assay import declared, files
-from assay.judge import RED, Judgement, Reference, Verdict
+from assay import metrics as units
+from assay.judge import Judgement, Reference, Verdict
 from assay.parse import Parsed
-from assay.store.cases import Accusation, Case, Metric, figures
-from assay.store.sanitize import finite, line, mapping, sequence
+from assay.store.sanitize import finite, line
 
 FILE = "assay.json"
 
 #: Start of the message about a case that other work on the machine disturbed.
 BUSY = "the machine was busy"
+
+#: Part of the message about a case that an error in the code of its test ended.
+BROKEN = "is broken: "
 
 #: Key of the record of a launch that passed, of a case that needs more launches to pass.
 AGAIN = "again"
@@ -31,6 +40,157 @@ CALIBRATION = "calibration run"
 
 #: Version of the record. Increase it by one whenever a key changes its meaning.
 SCHEMA = 1
+
+
+class OfPeak(msgspec.Struct):
+    """The peak that a value is compared with, in `unit`, and the value in percent of it.
+
+    :ivar what: what has this peak: a part that the same run measured, or one of the hardware.
+    """
+
+    what: str = ""
+    peak: float | None = None
+    unit: str = ""
+    percent: float | None = None
+
+
+class Metric(msgspec.Struct):
+    """One judged or recorded number of a test case.
+
+    :ivar name: the key of the metric in ``assay.json``.
+    :ivar value: in `unit`; None where the record has no finite number.
+    :ivar reference: the expected value. `lower` and `upper` are its bounds. All are in `unit`.
+    :ivar samples: the value of each launch.
+    :ivar origin: the formula of each sample (:mod:`assay.parse.formulas`).
+    """
+
+    name: str
+    value: float | None = None
+    unit: str = ""
+    verdict: Verdict = Verdict.FAIL
+    why: str = ""
+    samples: tuple[float, ...] = ()
+    reference: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    source: str = ""
+    percent_of: OfPeak | None = None
+    origin: Any = None
+
+
+class Accusation(msgspec.Struct, frozen=True):
+    """A problem of a case that accuses nodes or a part of the network: :mod:`assay.accused`."""
+
+    nodes: tuple[str, ...] = ()
+    how: str = ""
+    problem: str = ""
+    part: str = ""
+
+
+class Output(msgspec.Struct):
+    """What the parser read from the output: :class:`assay.parse.Parsed`.
+
+    :ivar rows: the whole curve or table; `units` holds the unit of each column.
+    """
+
+    program: str = ""
+    version: str = ""
+    complete: bool = False
+    problems: tuple[str, ...] = ()
+    rows: tuple[dict[str, Any], ...] = ()
+    units: dict[str, str] = {}
+    facts: dict[str, Any] = {}
+
+
+class Others(msgspec.Struct):
+    """What other work took of the machine during the last launch, of so many cores."""
+
+    processors: float = 0.0
+    cores: float = 0.0
+    stolen: float = 0.0
+
+
+class Seconds(msgspec.Struct):
+    """Wall time inside the benchmark itself [s], 0 where unknown; and its start since the epoch."""
+
+    benchmark: float = 0.0
+    began: float | None = None
+
+
+class Settings(msgspec.Struct):
+    """What steered the launch: files and variables of the machine, of the job and of its ranks.
+
+    :ivar sha256: the digest of those of the machine.
+    """
+
+    sha256: str = ""
+    machine: dict[str, str] = {}
+    job: dict[str, str] = {}
+    ranks: dict[str, str] = {}
+
+
+class Record(msgspec.Struct):
+    """The content of ``assay.json``.
+
+    :ivar verdict: None until the metrics are judged.
+    :ivar parameters: ReFrame's parameters of the test.
+    :ivar proves: what is at fault -> the metrics that would show it; None in an old record.
+    :ivar units: the kind of each unit that the test brought.
+    :ivar nodes: the nodes of the job.
+    :ivar stack: where the programs come from.
+    :ivar launches: how many launches the verdict is based on.
+    :ivar problems: why the launch cannot be believed, one line each.
+    :ivar doubts: settings outside of the plan that may have changed its numbers, one line each.
+    :ivar notes: settings outside of the plan that change no number, one line each.
+    :ivar busy: what other work took of the machine, if the case could not be decided for that.
+    :ivar not_judged: what was out of bounds then, if the site judges nothing beside other work.
+    :ivar again: the launch passed, and the case needs more launches to pass.
+    :ivar curve: the pattern by which the curve is judged; `once`: what a launch pays once [us], by
+        message size.
+    :ivar second_look: the nodes that a sweep measured again; None for another test.
+    """
+
+    test: str
+    display_name: str
+    unique_name: str
+    system: str
+    partition: str
+    environ: str
+    verdict: Verdict | None = None
+    scheduler: str = ""
+    kind: str = ""
+    profile: str = ""
+    purpose: str = ""
+    parameters: dict[str, Any] = {}
+    figures: tuple[declared.Figure, ...] = ()
+    proves: dict[str, tuple[str, ...]] | None = None
+    units: dict[str, str] = {}
+    nodes: tuple[str, ...] = ()
+    stack: str = ""
+    launches: int = msgspec.field(default=1, name="attempts")
+    least_launches: int = 1
+    family: str = ""
+    program: str = ""
+    version: str = ""
+    transport: str = ""
+    parsed: Output = msgspec.field(default_factory=Output)
+    seconds: Seconds = msgspec.field(default_factory=Seconds)
+    settings: Settings = msgspec.field(default_factory=Settings)
+    others: Others | None = None
+    proof: dict[str, Any] = {}
+    provenance: dict[str, Any] = {}
+    node_health: dict[str, Any] = {}
+    metrics: tuple[Metric, ...] = ()
+    problems: tuple[str, ...] = ()
+    accused: tuple[Accusation, ...] = ()
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    busy: str = ""
+    not_judged: tuple[str, ...] = ()
+    again: bool = False
+    curve: str = ""
+    once: dict[str, float] = {}
+    second_look: tuple[str, ...] | None = None
 
 
 def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> dict[str, Any]:
@@ -54,6 +214,7 @@ def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> d
         "parameters": case,
         "figures": declared.as_json(test.figures),
         "proves": declared.proven_by(test.proves, test.declares),
+        "units": units.own(test.declares.values()),
         "nodes": nodes,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": launches,
@@ -92,96 +253,78 @@ def write(path: Path, record: dict[str, Any]) -> None:
     files.write(path, json.dumps(record, indent=1, default=str) + "\n")
 
 
-def with_record(case: Case, record: Mapping[str, Any]) -> Case:
-    """The case with the content of its record, which decides its verdict."""
-    parsed = mapping(record.get("parsed"))
-    its: dict[str, Any] = {key: mapping(record.get(key)) for key in ("proof", "provenance")}
-    for key in ("problems", "not_judged", "doubts"):
-        its[key] = tuple(map(line, sequence(record.get(key))))
-    for key in ("family", "program", "version", "busy"):
-        its[key] = line(record.get(key))
-    for key in ("test", "kind", "transport"):
-        its[key] = line(record.get(key)) or getattr(case, key)
-    case = replace(
-        case,
-        **its,
-        metrics=metrics(record),
-        accused=tuple(_accusations(record.get("accused"))),
-        rows=tuple(r for r in sequence(parsed.get("rows")) if isinstance(r, dict)),
-        units={str(k): line(v) for k, v in mapping(parsed.get("units")).items()},
-        facts=mapping(parsed.get("facts")),
-        parameters={str(k): line(v) for k, v in mapping(record.get("parameters")).items()}
-        or case.parameters,
-        benchmark_seconds=finite(mapping(record.get("seconds")).get("benchmark")) or 0.0,
-        launches=int(finite(record.get("attempts")) or 1),
-        record=record,
-    )
-    if "figures" in record:
-        case = replace(case, figures=figures(record["figures"]))
-    verdict = _verdict(record.get("verdict"))
-    return replace(case, verdict=verdict, why=cause(case, verdict))
+def fields(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record, from the content of a file that anybody may have written."""
+    entries = raw.get("metrics")
+    if isinstance(entries, dict):  # by name in the file
+        of = ((name, it if isinstance(it, dict) else {}) for name, it in entries.items())
+        raw = {**raw, "metrics": [{**it, "name": name} for name, it in of]}
+    found = _found(Record, raw)
+    # An entry that names nobody accuses nobody.
+    found["accused"] = tuple(one for one in found.get("accused", ()) if one.nodes or one.part)
+    return found
 
 
-def _accusations(raw: Any) -> Iterator[Accusation]:
-    """The entries that name a node or a part of the network; an old record has none."""
-    for entry in map(mapping, sequence(raw)):
-        nodes = tuple(line(node) for node in sequence(entry.get("nodes")))
-        part = line(entry.get("part"))
-        if nodes or part:
-            yield Accusation(nodes, line(entry.get("how")), line(entry.get("problem")), part)
+def figures(raw: Any) -> tuple[declared.Figure, ...]:
+    """The figures of an entry ``figures`` of a record or a plan; what is none is left out."""
+    return _maker(tuple[declared.Figure, ...])(raw) or ()
 
 
-def metrics(record: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """The metrics of a record, in its order."""
-    entries = mapping(record.get("metrics")).items()
-    return tuple(_metric(name, mapping(raw)) for name, raw in entries)
+def _found(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
+    made = ((name, make(raw[key])) for key, name, make in _makers(kind) if key in raw)
+    return {name: value for name, value in made if value is not None}
 
 
-def _metric(name: str, raw: Mapping[str, Any]) -> Metric:
-    peak = mapping(raw.get("percent_of"))
-    its: dict[str, Any] = {
-        key: finite(raw.get(key)) for key in ("value", "reference", "lower", "upper")
-    }
-    its |= {key: line(raw.get(key)) for key in ("unit", "why", "source")}
-    return Metric(
-        name=name,
-        verdict=_verdict(raw.get("verdict")),
-        samples=tuple(s for s in map(finite, sequence(raw.get("samples"))) if s is not None),
-        percent=finite(peak.get("percent")),
-        peak=finite(peak.get("peak")),
-        peak_unit=line(peak.get("unit")),
-        peak_of=line(peak.get("what")),
-        cell=_cell(raw.get("origin")),
-        **its,
+@cache
+def _makers(kind: Any) -> tuple[tuple[str, str, Callable[[Any], Any]], ...]:
+    """Of each field of a class: its key, its name, and what makes a value of its type."""
+    hints = get_type_hints(kind)
+    if dataclasses.is_dataclass(kind):
+        return tuple((f.name, f.name, _maker(hints[f.name])) for f in dataclasses.fields(kind))
+    return tuple(
+        (field.encode_name, field.name, _maker(hints[field.name]))
+        for field in msgspec.structs.fields(kind)
     )
 
 
-def _cell(origin: Any) -> tuple[int, str] | None:
-    """The cell that a metric is, by its formula (:mod:`assay.parse.formulas`)."""
-    said = sequence(origin)
-    kind, row, column = said[0] if len(said) == 1 and len(sequence(said[0])) == 3 else ("", 0, "")
-    if kind == "cell" and type(row) is int and row >= 0:
-        return row, line(column)
-    return None
+#: Type -> what makes a value of it.
+_PLAIN: dict[Any, Callable[[Any], Any]] = {
+    str: line,
+    float: finite,
+    int: lambda raw: int(finite(raw) or 0) or None,
+    bool: bool,
+    Verdict: lambda raw: Verdict(raw) if raw in [*Verdict] else None,
+    Any: lambda raw: raw,
+}
 
 
-def cause(case: Case, verdict: Verdict) -> str:
-    """Why a case is not a PASS, in one line: its first problem, else its first bad metric.
+@cache
+def _maker(kind: Any) -> Callable[[Any], Any]:
+    """What makes a value of a type from any value of JSON, or None if it is not of the type."""
+    of, args = get_origin(kind), get_args(kind)
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if of in {Union, UnionType}:
+        return _maker(args[0])
+    if of is tuple:
+        one = _maker(args[0])
+        return lambda raw: (
+            tuple(v for v in map(one, raw) if v is not None) if isinstance(raw, list) else None
+        )
+    if kind == dict[str, Any]:
+        return lambda raw: raw if isinstance(raw, dict) else None
+    if of is dict:
+        one = _maker(args[1])
+        return lambda raw: (
+            {str(key): made for key, value in raw.items() if (made := one(value)) is not None}
+            if isinstance(raw, dict)
+            else None
+        )
 
-    In a case that failed, a problem that decides nothing (its text begins with INCONCLUSIVE)
-    comes last: it is not why the case failed.
-    """
-    if verdict not in RED:
-        return ""
-    causes = list(case.problems) + [
-        f"{metric.name}: {metric.why}" for metric in case.metrics if metric.verdict is verdict
-    ]
-    if verdict is Verdict.FAIL:
-        causes.sort(key=lambda text: text.startswith(f"{Verdict.INCONCLUSIVE.value}: "))
-    more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
-    return causes[0] + more if causes else ""
+    def struct(raw: Any) -> Any:
+        try:
+            return kind(**_found(kind, raw)) if isinstance(raw, dict) else None
+        except (TypeError, ValueError):
+            return None
 
-
-def _verdict(raw: Any) -> Verdict:
-    """A verdict as the record writes it; anything else is a FAIL."""
-    return Verdict(raw) if raw in [*Verdict] else Verdict.FAIL
+    return struct

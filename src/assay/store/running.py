@@ -19,15 +19,16 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from msgspec.structs import replace
 from reframe.core import runtime
 from reframe.core.exceptions import ConfigError, ForceExitError, what
 from reframe.core.logging import INFO, WARNING, getlogger
@@ -37,11 +38,10 @@ from assay.judge import RED, Verdict
 from assay.node import answers
 from assay.node.recorded import without_user
 from assay.quantities import number
-from assay.reframe_compat import leash, runner, testcase
+from assay.reframe_compat import leash, runner, testcase, warnings
 from assay.store import promise as promises
 from assay.store import run_folder, session
-from assay.store.cases import Case
-from assay.store.record import with_record
+from assay.store.cases import Case, with_record
 from assay.store.run_folder import ANSWERS, LATEST, LOCK, LOG, PLAN, SCHEMA
 from assay.store.sanitize import line
 
@@ -247,6 +247,7 @@ def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dic
     ours = (entry for entry in planned if not (entry["fixture"] or "foreign" in entry))
     named = [session.named(entry) for entry in ours]
     kept = _promised[0](named, profile) if _promised else {}
+    kept["refused"] = [f"not loaded: {_broken(*e) or line(what(*e))}" for e in warnings.refused]
     for fault in kept.get("faults", ()):
         getlogger().warning(f"promise: {fault}")
     purposes = {getattr(check, "purpose", "") for check, *_ in cases}
@@ -418,8 +419,14 @@ def _outcome(planned: Mapping[str, Any], task: Any) -> tuple[str, str]:
         return task.result.upper(), why
     case = with_record(session.named(planned), getattr(task.check, "_record", {}))
     verdict = case.verdict if task.result == "pass" or case.verdict in RED else None
+    if not case.why and task.result == "fail" and (wrong := _broken(*task.exc_info)):
+        return Verdict.INCONCLUSIVE.value, wrong
     measured = (f"{m.name} {number(m.value)} {m.unit}" for m in case.metrics)
     return (verdict or Verdict.FAIL).value, case.why or why or next(measured, "")
+
+
+def _broken(kind: type, error: object, frames: Any) -> str:
+    return session.broken(kind.__name__, error, traceback.format_tb(frames))
 
 
 def _minutes(seconds: float) -> str:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay import files
 from assay.reframe_compat.log import COLOUR
 
 
@@ -26,17 +25,13 @@ def line(raw: Any) -> str:
     """Any value as one line of printable text."""
     if raw is None:
         return ""
-    text = " ".join(COLOUR.sub("", str(raw)).split())
-    return "".join(c for c in text if c.isprintable())[:500]
-
-
-def tree(raw: Any) -> Any:
-    """A value of JSON with all its texts and keys clean: :func:`assay.files.clean`."""
-    if isinstance(raw, dict):
-        return {files.clean(str(key)): tree(value) for key, value in raw.items()}
-    if isinstance(raw, list):
-        return [tree(value) for value in raw]
-    return files.clean(raw) if isinstance(raw, str) else raw
+    text = str(raw)
+    if not (text.isascii() and text.isprintable()):
+        text = " ".join(COLOUR.sub("", text).split())
+        text = "".join(c for c in text if c.isprintable())
+    if "  " in text or text[:1] == " " or text[-1:] == " ":
+        text = " ".join(text.split())
+    return text[:500]
 
 
 def date(raw: Any) -> datetime.datetime | None:

@@ -11,6 +11,7 @@ finish neither passed nor failed, and they make the session red.
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 import os
@@ -18,27 +19,40 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from assay import files
 from assay.deadline import REACHED
 from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log, testcase
 from assay.store import promise, run_folder
-from assay.store.cases import Case, Session, figures, grouped
-from assay.store.record import AGAIN, SCHEMA, cause, metrics, with_record
+from assay.store.cases import Case, Session, cause, grouped, with_record
+from assay.store.record import BROKEN, SCHEMA, figures
 from assay.store.record import FILE as RECORD
-from assay.store.sanitize import date, finite, line, mapping, sequence, tree
+from assay.store.sanitize import date, finite, line, mapping, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
 NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
 
-#: Files of a case that a reader may want to open.
-TEXT_SUFFIXES = frozenset(
-    [".dat", ".data", ".err", ".json", ".launch", ".lock", ".log", ".out", ".sh", ".txt", ".yaml"]
+#: What is read of an entry of the run report.
+KEYS = (
+    *("name", "display_name", "unique_name", "hashcode", "system", "partition", "environ"),
+    *("kind", "transport", "figures", "fixture", "purpose", "result", "fail_phase", "fail_reason"),
+    *("fail_info", "outputdir", "stagedir", "job_stdout", "job_stderr"),
 )
+
+#: Files of a case that a reader may want to open.
+TEXT_SUFFIXES = (
+    *(".dat", ".data", ".err", ".json", ".launch", ".lock", ".log", ".out", ".sh", ".txt"),
+    ".yaml",
+)
+
+#: A frame of a traceback, and files of which the test of a frame is none.
+_FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
+_LIBRARY = re.compile(r"/lib/python3|/src/assay/|^<")
 
 #: Why a run without a plan is only a part.
 NO_PROMISE = "nothing says which cases must run: no site of Assay planned the run"
@@ -113,7 +127,12 @@ def load(file: Path, sealed: bool = False) -> Session:
     try:
         report = files.read_json(file)
         info = report["session_info"]
-        entries = [dict(entry) for run in report["runs"] for entry in run["testcases"]]
+        # Their values and other settings are in the records.
+        entries = [
+            {key: entry[key] for key in KEYS if key in entry}
+            for run in report["runs"]
+            for entry in run["testcases"]
+        ]
         elapsed = float(info["time_elapsed"])
         if not isinstance(info, dict) or not math.isfinite(elapsed):
             raise TypeError
@@ -140,13 +159,14 @@ def load(file: Path, sealed: bool = False) -> Session:
     for entry in entries:
         if entry.get("fixture") is True and entry.get("result") == "pass":
             continue  # a fixture that failed is a failed case
-        if reader.foreign(entry):
-            case, end = named(entry), filter(None, (line(entry.get("result")), _reason(entry)))
+        case = named(entry)
+        if reader.foreign(case, entry):
+            end = filter(None, (line(entry.get("result")), _reason(entry)))
             others[case.unique_name, case.where] = replace(case, why=": ".join(end))
         else:
-            ended.append(reader.case(entry))
+            ended.append(reader.case(case, entry))
     folder = file.resolve().parents[1] / "output" / Path(str(info.get("prefix_output"))).name
-    attempts = (*ended, *reader.unfinished(ended))
+    attempts = (*ended, *reader.unfinished({(c.unique_name, c.where) for c in ended}))
     its = {"elapsed": elapsed, "others": tuple(others.values())}
     return reader.session(file, folder, attempts, **its)
 
@@ -183,8 +203,8 @@ def _salvaged(folder: Path) -> Session:
             retry = re.search(r"_retry(\d+)$", path.parent.name)
             found[inside] = (int(retry[1]) if retry else 0, str(path), entry)
     in_order = sorted(found.values(), key=lambda each: each[:2])
-    ended = [reader.case(entry) for _, _, entry in in_order]
-    attempts = (*ended, *reader.unfinished(ended))
+    ended = [reader.case(named(entry), entry) for _, _, entry in in_order]
+    attempts = (*ended, *reader.unfinished({(c.unique_name, c.where) for c in ended}))
     if not attempts:
         raise ReportError(
             f"{folder}: no {RECORD} below it; name a run report, or a folder output/TIME of the "
@@ -200,15 +220,13 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
     all launches were judged together. An acceptance must find tests that fail now and then.
     """
     cases = []
-    for every in grouped(
-        ((c.unique_name or c.display_name, c.where), c) for c in attempts
-    ).values():
+    for every in grouped(((case.name, case.where), case) for case in attempts).values():
         # ReFrame continues the retries of a settled case, but nothing is launched for them.
         launched = [case for case in every if case.launched] or every
         # An attempt that was not run does not revoke the attempts that were run.
         tries = [case for case in launched if case.verdict is not None] or launched
         last = tries[-1]
-        red = [case.verdict in RED and not case.record.get(AGAIN) for case in tries]
+        red = [case.verdict in RED and not case.again for case in tries]
         failed = [n for n, bad in enumerate(red, 1) if bad]
         if failed and last.verdict in GREEN and last.launches != len(tries):
             cause = tries[failed[0] - 1].why
@@ -217,8 +235,10 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
                 verdict=Verdict.INCONCLUSIVE,
                 why=f"failed in attempt {failed[0]} of {len(tries)} ({cause}), then passed",
             )
-        seconds = sum(case.benchmark_seconds for case in tries)
-        cases.append(replace(last, benchmark_seconds=seconds))
+        if len(tries) > 1:
+            seconds = sum(case.seconds.benchmark for case in tries)
+            last = replace(last, seconds=replace(last.seconds, benchmark=seconds))
+        cases.append(last)
     return tuple(cases)
 
 
@@ -242,45 +262,46 @@ class _Reader:
         self._foreign = {(case.unique_name, case.where) for case in foreign}
         self.log = next(filter(None, map(log.read, logs)), log.Log())
 
-    def foreign(self, entry: dict[str, Any]) -> bool:
+    def foreign(self, case: Case, entry: dict[str, Any]) -> bool:
         """Whether a case is of a test that is not of Assay. If there is a plan, it must say so."""
-        case = named(entry)
         said = not self.plan.cases or (case.unique_name, case.where) in self._foreign
         return said and not testcase.of_assay(entry)
 
-    def case(self, entry: Mapping[str, Any]) -> Case:
-        """One entry of ``testcases``, with its record."""
+    def case(self, bare: Case, entry: Mapping[str, Any]) -> Case:
+        """One entry of ``testcases``, with its record.
+
+        :param bare: its names.
+        """
         result = line(entry.get("result"))
         # ReFrame 4.10.4 leaves out some of the cases that it aborts together.
         result = "abort" if result == "<unknown>" and self.log.stopped else result
-        bare = named(entry)
-        bare = replace(
-            bare,
-            figures=self._planned.get((bare.unique_name, bare.where), bare).figures,
-            verdict=Verdict.FAIL,
-            aborted=result == "abort",
-            launched=entry.get("fail_phase") != "setup",
-            dependency_failed=result == "fail_deps",
-            kind=line(entry.get("kind")),
-            transport=line(entry.get("transport")),
-        )
+        bare.figures = self._planned.get((bare.unique_name, bare.where), bare).figures
+        bare.aborted, bare.dependency_failed = result == "abort", result == "fail_deps"
+        bare.launched = entry.get("fail_phase") != "setup"
+        bare.kind, bare.transport = line(entry.get("kind")), line(entry.get("transport"))
         directory = self._directory(entry)
         if result in NOT_RUN:
             logged = self.log.skipped.get((line(entry.get("hashcode")), bare.where))
             why = line(logged) if logged and result == "skip" else NOT_RUN[result]
-            return replace(bare, verdict=None, why=why)
+            return replace(bare, why=why)
+        bare.outputs = _outputs(directory, entry)
         if result == "abort":
             why = line(self.log.stopped) or _reason(entry) or "aborted before it was done"
-            return replace(bare, verdict=None, why=why, outputs=_outputs(directory, entry))
+            return replace(bare, why=why)
         record, lack = self._record(directory, entry)
-        case = with_record(replace(bare, outputs=_outputs(directory, entry)), record)
+        case = with_record(bare, record)
         if result == "pass":
-            no_evidence = f"no evidence: {lack}"
-            return replace(case, verdict=Verdict.FAIL, why=no_evidence) if lack else case
+            if lack := lack or _lack(case, record):
+                return replace(case, verdict=Verdict.FAIL, why=f"no evidence: {lack}")
+            return case
         if result == "fail":
             # A test that needs more launches to decide fails in ReFrame, which has no third state.
             verdict = case.verdict if case.verdict in RED else Verdict.FAIL
-            why = cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
+            why, info = cause(case, verdict), mapping(entry.get("fail_info"))
+            error = line(info.get("exc_type")), info.get("exc_value")
+            if not why and (why := broken(*error, sequence(info.get("traceback")))):
+                verdict = Verdict.INCONCLUSIVE
+            why = why or _reason(entry) or "ReFrame gives no reason"
             return replace(case, verdict=verdict, why=why)
         return replace(
             case, verdict=Verdict.FAIL, why=f"ended as {result!r}, which is neither pass nor fail"
@@ -301,13 +322,13 @@ class _Reader:
     def _record(
         self, directory: Path | None, entry: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], str]:
-        """The record of a case, and why it is not evidence ("" if it is evidence)."""
+        """The record of a case, and why it is not one of this case ("" if it is one)."""
         if directory is None:
             return {}, "its output directory is gone"
         path = directory / RECORD
         try:
             age = path.stat().st_mtime
-            record = tree(files.read_json(path))
+            record = files.read_json(path, clean_texts=True)
         except FileNotFoundError:
             return {}, f"the test left no {RECORD}"
         except OSError as error:
@@ -321,12 +342,6 @@ class _Reader:
         for key in ("unique_name", "partition", "environ"):
             if record.get(key, entry.get(key)) != entry.get(key):
                 return {}, f"{RECORD} belongs to another test case ({line(record[key])})"
-        if record.get("verdict") not in [verdict.value for verdict in Verdict]:
-            return record, f"{RECORD} has no verdict: nothing was judged"
-        if record["verdict"] == Verdict.PASS and not record.get("metrics"):
-            return record, f"{RECORD} says PASS without a metric"
-        if record["verdict"] in GREEN and (why := _contradiction(record)):
-            return record, f"{RECORD} says {record['verdict']}, but {why}"
         return record, ""
 
     def _now(self, named: Any) -> list[Path]:
@@ -339,7 +354,8 @@ class _Reader:
             return []
         places = [] if self._sealed else [Path(named)]
         if self._root_then and named.startswith(self._root_then + os.sep):
-            inside = os.path.relpath(named, self._root_then)
+            inside = named[len(self._root_then) + 1 :]
+            inside = os.path.normpath(inside) if ".." in inside else inside
             if not (self._sealed and inside.startswith("..")):
                 places.insert(0, self._root_now / inside)
         return places
@@ -379,9 +395,11 @@ class _Reader:
         alike = (case for case in self.plan.cases if entry.items() <= case.items())
         return any((case.get("hashcode"), named(case).where) in passed for case in alike)
 
-    def unfinished(self, ended: Iterable[Case]) -> Iterator[Case]:
-        """The planned cases that have not ended, each with the result that the log has for it."""
-        there = {(case.unique_name, case.where) for case in ended}
+    def unfinished(self, there: set[tuple[str, str]]) -> Iterator[Case]:
+        """The planned cases that have not ended, each with the result that the log has for it.
+
+        :param there: unique name and place of those that have.
+        """
         for entry in self.plan.cases:
             case = named(entry)
             if (case.unique_name, case.where) in there | self._foreign:
@@ -405,25 +423,33 @@ def beside_others(why: Iterable[str]) -> tuple[str, ...]:
     return (f"{count} not judged, because {left[0]}: run again when the machine is idle",)
 
 
-def _contradiction(record: Mapping[str, Any]) -> str:
+def _lack(case: Case, record: Mapping[str, Any]) -> str:
+    """Why the record of a case that passed is no evidence; empty if it is."""
+    if record.get("verdict") not in [verdict.value for verdict in Verdict]:
+        return f"{RECORD} has no verdict: nothing was judged"
+    if case.verdict is Verdict.PASS and not case.metrics:
+        return f"{RECORD} says PASS without a metric"
+    why = _contradiction(case, record) if case.verdict in GREEN else ""
+    return f"{RECORD} says {record['verdict']}, but {why}" if why else ""
+
+
+def _contradiction(case: Case, record: Mapping[str, Any]) -> str:
     """Why a record cannot be that of a case that is not red; empty if it can."""
     judged = []
-    for each in metrics(record):
-        raw = record["metrics"][each.name]
+    for each, raw in zip(case.metrics, record["metrics"].values() if case.metrics else ()):
+        said = raw if isinstance(raw, dict) else {}
         if each.value is None:
-            return f"{each.name} is not a finite number: {line(mapping(raw).get('value'))}"
+            return f"{each.name} is not a finite number: {line(said.get('value'))}"
         if each.verdict not in GREEN:
-            return f"{each.name} is {line(mapping(raw).get('verdict'))}"
+            return f"{each.name} is {line(said.get('verdict'))}"
         if each.verdict is Verdict.PASS:
             judged.append((each, each.value))
-    if record.get("busy") and not (
-        record["verdict"] == Verdict.RECORDED and record.get("not_judged")
-    ):
-        return f"other work disturbed it: {line(record['busy'])}"
-    if record["verdict"] == Verdict.RECORDED:
+    if case.busy and not (case.verdict is Verdict.RECORDED and case.not_judged):
+        return f"other work disturbed it: {case.busy}"
+    if case.verdict is Verdict.RECORDED:
         return ""
-    if problems := sequence(record.get("problems")):
-        return f"it has a problem: {line(problems[0])}"
+    if case.problems:
+        return f"it has a problem: {case.problems[0]}"
     if not judged:
         return "none of its metrics was judged"
     for each, value in judged:
@@ -474,14 +500,34 @@ def _reason(entry: Mapping[str, Any]) -> str:
     return re.sub(r"^(sanity|performance) error: ", "", reason)
 
 
+def broken(name: str, said: object, trace: Iterable[object]) -> str:
+    """What an error in the code of a test was, with its place; empty for another failure.
+
+    :param name: of the exception, whose text `said` is.
+    :param trace: the frames of its traceback, as Python prints them.
+    """
+    if name == "ReframeSyntaxError":
+        return f"the test {BROKEN}{line(said)}"
+    kind = getattr(builtins, name, OSError)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(kind, OSError):
+        return ""
+    frames = _FRAME.findall("\n".join(map(str, trace)))
+    of_test = [frame for frame in frames if not _LIBRARY.search(frame[0])]
+    path, number, function = (of_test or frames or [("?", "0", "?")])[-1]
+    who = "the test" if of_test else "ReFrame or Assay"
+    return f"{who} {BROKEN}{name}: {line(said)} ({Path(path).name}:{number}, in {function})"
+
+
 def _outputs(directory: Path | None, entry: Mapping[str, Any]) -> tuple[Path, ...]:
     """Standard output and error first, then the other text files that a reader may want."""
     if directory is None:
         return ()
     first = (line(entry.get("job_stdout")), line(entry.get("job_stderr")), RECORD)
-    there = (
-        path
-        for path in directory.iterdir()
-        if path.suffix in TEXT_SUFFIXES and not path.name.startswith(".") and path.is_file()
-    )
-    return tuple(sorted(there, key=lambda path: (*(path.name != one for one in first), path.name)))
+    with os.scandir(directory) as found:
+        there = [
+            each.name
+            for each in found
+            if each.name[0] != "." and each.name.endswith(TEXT_SUFFIXES) and each.is_file()
+        ]
+    there.sort(key=lambda name: (*(name != one for one in first), name))
+    return tuple(directory / name for name in there)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import report_records as records
 from ci import wanted
+from msgspec.structs import replace
 
 from assay.declared import Figure
 from assay.show import figure, figures, plots

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import json
 import re
@@ -14,6 +13,7 @@ import msgspec
 import pytest
 import yaml
 from certificates import DATA, archive, certify, verify
+from msgspec import structs
 from shell import BEGIN, ROOT, program, run
 from tests.programs.archive.certificate.test_signature import Signed
 from tests.pure.sites.test_foreign import THEIRS
@@ -134,9 +134,9 @@ def _alone(here: Here, code: int) -> int:
         found = session.load(here.report)
         plan = msgspec.structs.replace(found.plan, promise={"proven_within_days": days})
         hosts = {"proof": {"hosts": {"n1": 1}}, "verdict": Verdict.PASS}
-        cases = tuple(dataclasses.replace(case, **hosts) for case in found.cases if case.verdict)
+        cases = tuple(structs.replace(case, **hosts) for case in found.cases if case.verdict)
         old = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
-        made = dataclasses.replace(found, plan=plan, cases=cases, start=old, partial=())
+        made = structs.replace(found, plan=plan, cases=cases, start=old, partial=())
         here.patch.setattr(session, "load", lambda *_, **__: made)
     return assay()
 
@@ -147,13 +147,13 @@ def _nodes(here: Here, code: int) -> int:
     found = session.load(here.report)
     case = next(c for c in found.cases if c.verdict is Verdict.PASS and c.metrics)
     judged = next(metric for metric in case.metrics if metric.verdict is Verdict.PASS)
-    metrics = (dataclasses.replace(judged, name=n) for n in ("hpl", "stream_copy_star"))
+    metrics = (structs.replace(judged, name=n) for n in ("hpl", "stream_copy_star"))
     verdict = Verdict.INCONCLUSIVE if code else Verdict.PASS
-    record = {**case.record, "proves": {"processor": ["hpl"], "memory": ["stream_copy_star"]}}
-    made = {"metrics": tuple(metrics), "verdict": verdict, "record": record}
-    case = dataclasses.replace(case, test="Hpcc", **made)
+    proves = {"processor": ("hpl",), "memory": ("stream_copy_star",)}
+    made = {"metrics": tuple(metrics), "verdict": verdict, "proves": proves}
+    case = structs.replace(case, test="Hpcc", **made)
     plan = msgspec.structs.replace(found.plan, promise={"words": {"here": ["posix"]}})
-    found = dataclasses.replace(found, cases=(case,), plan=plan)
+    found = structs.replace(found, cases=(case,), plan=plan)
     here.patch.setattr(nodes.session, "load", lambda _: found)
     return assay("nodes", "--session", here.report)
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 import shell
+from reframe.core.exceptions import ReframeSyntaxError
 
 from assay.parse import Quantity, formulas
 from assay.prove import launch
@@ -159,13 +160,23 @@ def test_the_values_of_metrics_are_plain_numbers():
     ("measured", "problem"),
     [
         ({}, "metric 'latency' was not extracted"),
-        ({"latency": Quantity(1.0, "ms")}, "metric 'latency' is in 'ms', not in 'us'"),
         ({"latency": math.nan}, "metric 'latency' is not finite: nan"),
         ({"latency": []}, "metric 'latency' is not finite: []"),
         ({"latency": None}, "metric 'latency' is not finite: None"),
         ({"latency": [1.0, math.inf]}, "metric 'latency' is not finite: [1.0, inf]"),
+    ],
+)
+def test_no_metric_goes_missing(measured, problem):
+    assert outputs.in_declared_units(measured, {"latency": "us"})[1] == [problem]
+
+
+@pytest.mark.parametrize(
+    ("measured", "error"),
+    [
+        ({"latency": Quantity(1.0, "ms")}, "metric 'latency' is in 'ms', not in 'us'"),
         ({"latency": 1.0, "rate": 1.0}, "metric 'rate' is not declared"),
     ],
 )
-def test_no_metric_goes_missing_or_by_another_unit(measured, problem):
-    assert outputs.in_declared_units(measured, {"latency": "us"})[1] == [problem]
+def test_a_metric_that_is_not_the_declared_one_is_an_error_of_the_test(measured, error):
+    with pytest.raises(ReframeSyntaxError, match=error):
+        outputs.in_declared_units(measured, {"latency": "us"})

@@ -9,6 +9,7 @@ from bench import HPL, Recorded
 from replays import HEALTHY, judged_hpl, scaled
 
 from assay.show import summary
+from assay.show.view import View
 from assay.store import session
 
 pytestmark = pytest.mark.slow
@@ -129,7 +130,7 @@ def test_one_outlier_among_nine_launches_is_forgiven(bench):
     assert min(metric.samples) == pytest.approx(0.9 * HEALTHY, rel=1e-3)
     assert metric.value == pytest.approx(HEALTHY)
     assert "n=9" in metric.why
-    assert any("PASS after 9 launches" in line for line in summary.closing_lines(report))
+    assert any("PASS after 9 launches" in line for line in summary.closing_lines(View.of(report)))
 
 
 def test_three_launches_outside_are_a_fail_and_nothing_is_launched_again(bench):

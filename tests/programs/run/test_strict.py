@@ -1,9 +1,15 @@
 """The demands of the base class on every test: its launch, its metrics, a verdict on each."""
 
 import pytest
+from bench import OWN
 from few_messages import perftest
 
+from assay import metrics
 from assay.declared import Figure
+from assay.exits import Exit
+from assay.judge import Verdict
+from assay.show import junit, openmetrics, summary
+from assay.show.view import View
 from assay.store import session
 
 pytestmark = pytest.mark.slow
@@ -25,6 +31,22 @@ def test_a_clock_that_cannot_say_when_the_benchmark_ran(bench):
     bench.own(STILL).says("Still", f"assay.launch is torn: {torn}")
 
 
+def broken(bench, run, test, why):
+    """The case and its run are red for an error of the test, and accuse nothing else."""
+    assert run.returncode != 0
+    assert f"INCONCLUSIVE    {test} " in run.output
+    assert f"the test is broken: {why}" in run.output
+    found = session.load(session.newest(bench.results))
+    (case,) = found.cases
+    assert (case.verdict, case.problems) == (Verdict.INCONCLUSIVE, ())
+    assert case.why.startswith(f"the test is broken: {why}")
+    ended = summary.outcome(found)
+    said = ("its test is broken, not the machine; 1 case could not be decided",)
+    assert (ended.word, ended.faults) == ("INCONCLUSIVE", said)
+    assert summary.exit_code(found) == Exit.INCONCLUSIVE
+    assert 'failures="0" errors=' in junit.render(View.of(found))
+
+
 OWN_FUNCTION = """\
 @rfm.simple_test
 class Function(Own):
@@ -36,7 +58,45 @@ class Function(Own):
 
 def test_a_metric_from_a_function_of_its_own(bench):
     bench.ready()
-    bench.own(OWN_FUNCTION).says("Function", "metric 'rate' does not come from measure()")
+    run = bench.own(OWN_FUNCTION)
+    broken(bench, run, "Function", "metric 'rate' does not come from measure()")
+
+
+#: A test that counts how often its record is written.
+WRITES = """
+from assay.store import record
+
+write = record.write
+
+def counted(path, content):
+    with open({log!r}, "a") as file:
+        file.write(path.name)
+    write(path, content)
+
+record.write = counted
+
+
+@rfm.simple_test
+class Once(Own):
+    declares = {{"rate": "MB/s"}}
+
+    def read(self):
+        return Parsed("own", "own", None, True, ({{"rate": 7.0}},), {{"rate": "MB/s"}})
+
+    def measure(self, parsed):
+        return {{"rate": {value}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"), [('parsed.quantity("rate")', "RECORDED"), ("parsed.nothing", None)]
+)
+def test_a_record_is_written_once_also_before_an_error_of_the_test(bench, value, verdict):
+    bench.record_all()
+    log = bench.folder / "writes"
+    record = bench.ready().own(WRITES.format(value=value, log=str(log))).case("Once").record
+    assert (record["verdict"], record["parsed"]["rows"]) == (verdict, [{"rate": 7.0}])
+    assert log.read_text() == "assay.json"
 
 
 PEAKS = """\
@@ -96,7 +156,7 @@ def careless(bench, *measured):
     ("measured", "cause"),
     [
         ("{'rate': 1.0}", "metric 'time' was not extracted"),
-        ("{'rate': 1.0, 'time': parsed.at('time')}", "metrics cannot be read"),
+        ("{'rate': 1.0, 'time': 1 / 0}", "metrics cannot be read"),
     ],
 )
 def test_a_metric_that_is_missing_or_cannot_be_read(bench, measured, cause):
@@ -106,11 +166,106 @@ def test_a_metric_that_is_missing_or_cannot_be_read(bench, measured, cause):
 
 def test_a_metric_in_a_unit_that_nobody_knows(bench):
     bench.ready()
-    bench.own(METRIC.format(count=1, measured="{}").replace('"s"', '"sec"')).says(
-        "Careless",
-        "Careless: declares: 'time': unknown unit 'sec'; ",
-        "new units go into src/assay/metrics.py",
-    )
+    run = bench.own(METRIC.format(count=1, measured="{}").replace('"s"', '"sec"'))
+    why = "declares: 'time': unknown unit 'sec': write Unit(\"sec\", \"rate\"), or "
+    broken(bench, run, "Careless", why)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("return Parsed(", "return {}['x'] or Parsed("), "KeyError: 'x' (own.py:"),
+        (("return [", "return nothing or ["), "NameError: name 'nothing' is not defined (own.py:"),
+        (("'time': 2.0", "'time': parsed.at('time')"), "KeyError: 'time' (own.py:"),
+        (("'time': 2.0", "'time': 2.0, 'more': 1.0"), "metric 'more' is not declared"),
+        (("'rate': 1.0", "'rate': Quantity(1.0, 'B/s')"), "metric 'rate' is in 'B/s', not in "),
+        (
+            (
+                "    def read",
+                "    @run_before('run')\n    def hook(self):\n        1 / 0\n\n    def read",
+            ),
+            "ZeroDivisionError: division by zero (own.py:",
+        ),
+    ],
+)
+def test_an_error_of_the_author_accuses_no_machine(bench, change, why):
+    bench.ready()
+    bench.record_all()
+    test = METRIC.format(count=1, measured="{'rate': 1.0, 'time': 2.0}")
+    assert change[0] in test
+    broken(bench, bench.own(test.replace(*change)), "Careless", why)
+
+
+def test_a_parser_that_breaks_on_the_output_of_a_crash_hides_no_crash(bench):
+    bench.ready()
+    test = METRIC.format(count=1, measured="{}").replace("return Parsed(", "return {}['x'] or (")
+    run = bench.own(f"{test}\n    executable = 'false'\n")
+    said = run.says("Careless", "false ended with exit code 1", "false: 'x'")
+    assert said.record["verdict"] == "FAIL"
+
+
+REFUSED = """\
+@rfm.simple_test
+class Refused(Own):
+    @sanity_function
+    def always(self):
+        return True
+"""
+
+
+def test_a_file_with_a_class_that_is_refused_makes_the_run_a_part(bench):
+    bench.ready()
+    bench.record_all()
+    bench.check("refused", OWN + REFUSED)
+    run = bench.own(STILL)
+    assert run.case("Still").result == "pass"
+    found = session.load(session.newest(bench.results))
+    why = "not loaded: the test is broken: Refused: @sanity_function always() would replace"
+    assert found.partial[0].startswith(why)
+    assert summary.outcome(found).word == "PARTIAL"
+    assert f"PARTIAL: {why}" in run.output
+
+
+MIPS = """\
+from assay.metrics import Unit
+from assay.parse import Parsed
+
+@rfm.simple_test
+class Seven(Own):
+    declares = {"speed": Unit("MIPS", "rate")}
+
+    def read(self):
+        units = {"speed": "MIPS", "wait": Unit("tick", "time")}
+        rows = ({"speed": 4000.0, "wait": 3.0},)
+        return Parsed("seven", "seven", "1", True, rows, units)
+
+    def measure(self, parsed):
+        return {"speed": parsed.quantity("speed")}
+"""
+
+
+@pytest.mark.parametrize(("reference", "verdict"), [("3000", "PASS"), ("5000", "FAIL")])
+def test_a_test_is_judged_in_a_unit_of_its_own(bench, reference, verdict):
+    """The record has the kind of the unit, for the page and all that is read later."""
+    bench.ready()
+    bench.expect("Seven", {"speed": f">= {reference} MIPS"})
+    record = bench.own(MIPS, "--max-retries=2").case("Seven").record
+    assert (record["verdict"], record["metrics"]["speed"]["unit"]) == (verdict, "MIPS")
+    assert record["units"] == {"MIPS": "rate", "tick": "time"}
+    found = session.load(session.newest(bench.results))
+    (case,) = found.cases
+    assert {name: metrics.kind(unit) for name, unit in case.parsed.units.items()} == {
+        "speed": "rate", "wait": "time",
+    }  # fmt: skip
+    assert metrics.fault(case.metrics[0].unit) == "lower"
+    assert 'unit="MIPS"' in openmetrics.render(View.of(found))
+
+
+def test_a_reference_of_the_wrong_side_in_a_unit_of_the_test_is_refused(bench):
+    bench.ready()
+    bench.expect("Seven", {"speed": "<= 5000 MIPS"})
+    why = "metrics/speed: lower is null, but a fault makes a metric in MIPS smaller; give lower"
+    bench.own(MIPS).says("Seven", why)
 
 
 DRAWN = """\

@@ -124,7 +124,7 @@ def test_the_numbers_of_a_file_are_those_of_the_records_unrounded(folder):
         (case.parameters["nodes"], float(row["n"])): row["performance"]
         for case in CASES
         if case.test == "HplStudy"
-        for row in case.rows
+        for row in case.parsed.rows
     }
     found = rows(folder / "hpl-study-speed-up-s-infiniband-spack.csv")
     assert {row["N"] for row in found} == {"40000", "80000", "120000"}

@@ -14,6 +14,7 @@ from assay import quantities
 from assay.judge import Verdict
 from assay.show import figures
 from assay.store import cases, session
+from assay.store.record import Output
 
 #: Read rate of the best cell [KiB/s].
 FILE_SYSTEMS = {"hdd": 1e6, "ssd": 5e6}
@@ -24,7 +25,12 @@ CASES = session.load(DATA / "reports" / "run-report-0.json").cases
 def case(rows, units, **kw):
     names = dict.fromkeys(("test", "display_name", "unique_name"), "Osu")
     place = {"system": "local", "partition": "intra-node", "environ": "system"}
-    given = {**names, **place, "verdict": Verdict.RECORDED, "rows": tuple(rows), "units": units}
+    given = {
+        **names,
+        **place,
+        "verdict": Verdict.RECORDED,
+        "parsed": Output(rows=tuple(rows), units=units),
+    }
     return cases.Case(**{**given, **kw})
 
 
@@ -41,7 +47,7 @@ def test_there_is_one_figure_for_each_benchmark_and_one_line_for_each_transport(
     measured = {
         c.program: {d.transport for d in CASES if d.program == c.program}
         for c in CASES
-        if c.units.get("size") == "B"
+        if c.parsed.units.get("size") == "B"
     }
     assert measured
     drawn = {program(found): found.drawing.lines for found in curves(CASES)}
@@ -59,9 +65,9 @@ def test_the_lines_are_the_rows_of_the_records_on_log_scales():
     assert axes.yaxis.get_transform().base == 10
     for drawn, line in zip(axes.get_lines(), found.drawing.lines):
         (of,) = (c for c in CASES if c.program == program(found) and c.transport == line.way)
-        assert list(drawn.get_xdata()) == [r["size"] for r in of.rows if r["size"] > 0]
+        assert list(drawn.get_xdata()) == [r["size"] for r in of.parsed.rows if r["size"] > 0]
         column = found.drawing.quantity
-        assert list(drawn.get_ydata()) == [r[column] for r in of.rows if r["size"] > 0]
+        assert list(drawn.get_ydata()) == [r[column] for r in of.parsed.rows if r["size"] > 0]
 
 
 def test_a_transport_looks_the_same_in_every_figure_and_unlike_any_other():
@@ -110,7 +116,7 @@ def test_heat_maps_have_the_cells_of_the_table():
             assert cells == {
                 tuple(quantities.binary(1024 * r[size]) for size in ("file_size", "record_size")):
                 pytest.approx(r[grid.quantity] * 1024 / 1e6)
-                for r in of.rows
+                for r in of.parsed.rows
             }  # fmt: skip
             assert grid.scale == (min(values), max(values))
 
@@ -136,25 +142,27 @@ def test_a_heat_map_draws_each_cell_where_it_belongs_on_the_scale_of_its_row():
 
 def test_bars_are_the_percentages_of_the_record():
     (hpcc,) = (c for c in CASES if c.program == "hpcc" and c.kind == "compute")
-    metrics = [m for m in hpcc.metrics if m.percent is not None]
+    metrics = [m for m in hpcc.metrics if m.percent_of]
     assert metrics
     figure = figures.of_peaks(hpcc)
     (axes,) = figure.canvas.axes
-    assert [bar.get_width() for bar in axes.patches] == [m.percent for m in metrics]
+    assert [bar.get_width() for bar in axes.patches] == [m.percent_of.percent for m in metrics]
     assert [list(line.get_xdata()) for line in axes.get_lines()] == [[100, 100]]
     assert figure.header == ("metric", "value", "peak", "of peak", "peak is")
     assert figure.table == tuple(
         (
             m.name,
             quantities.quantity(m.value, m.unit),
-            quantities.quantity(m.peak, m.peak_unit or m.unit),
-            f"{m.percent:.3g} %",
-            m.peak_of,
+            quantities.quantity(m.percent_of.peak, m.percent_of.unit or m.unit),
+            f"{m.percent_of.percent:.3g} %",
+            m.percent_of.what,
         )
         for m in metrics
     )
     for metric in metrics:
-        assert metric.percent == pytest.approx(100 * metric.value / metric.peak)
+        assert metric.percent_of.percent == pytest.approx(
+            100 * metric.value / metric.percent_of.peak
+        )
 
 
 def test_a_case_without_peaks_has_no_bars():

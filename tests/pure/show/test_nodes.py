@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from report_results import DATA
 
 from assay import cli
@@ -18,7 +18,8 @@ from assay.declared import OF_NETWORK, proven_by
 from assay.judge import Verdict
 from assay.show import nodes
 from assay.store import session
-from assay.store.cases import Accusation, Case, Metric, Session
+from assay.store.cases import Case, Session
+from assay.store.record import Accusation, Metric
 from assay.store.run_folder import NO_PLAN
 
 FAULTS = DATA.parents[1] / "faults"
@@ -50,7 +51,7 @@ def of_slurm(run, *names, **promise):
     words = {"words": {"inter-node": ["inter-node"], "scratch": ["storage"]}}
     plan = msgspec.structs.replace(run.plan, promise={**run.plan.promise, **words, **promise})
     more = {"scheduler": "squeue", **({"nodes": list(names)} if names else {})}
-    cases = (replace(c, record={**proving(c), **c.record, **more}) for c in run.cases)
+    cases = (replace(c, **({} if c.proves else proving(c)), **more) for c in run.cases)
     return replace(run, cases=tuple(cases), plan=plan)
 
 
@@ -71,7 +72,7 @@ def case(test, *metrics, hosts=ALL, verdict=Verdict.PASS, **more):
     """A case whose metrics have its verdict."""
     its = tuple(Metric(name, 1.0, "1", verdict) for name in metrics)
     made = Case(test, test, test, "s", "p", "e", verdict, metrics=its, **more)
-    return replace(made, record={"nodes": list(hosts), **proving(made)})
+    return replace(made, nodes=tuple(hosts), **proving(made))
 
 
 #: What would show a fault of each part that the nodes of `of_slurm` have.
@@ -182,7 +183,7 @@ def test_a_part_is_demanded_unless_the_site_says_that_there_is_none():
     for words in ({"here": ["gpu"]}, {"here": ["inter-node"]}, {"here": ["storage"]}, None, {}):
         (row,) = nodes.rows(of_slurm(only(one), words=words))
         assert row.verdict == "NOT MEASURED", words
-    several = of_slurm(only(replace(one, record={"nodes": [*ALL]})), words={"here": ["posix"]})
+    several = of_slurm(only(replace(one, nodes=tuple(ALL), proves=None)), words={"here": ["posix"]})
     assert nodes.rows(several)[0].verdict == "NOT MEASURED"  # there is a network between them
 
 
@@ -231,7 +232,7 @@ def test_a_node_that_slurm_did_not_give_is_not_drained():
     found = accused("drift-mtu", one)
     said = "'node07' is no name of a node that Slurm gave to a job of this run"
     assert nodes.drains(found, nodes.rows(found)) == ([], [said])
-    bare = replace(found, cases=tuple(replace(c, record={}) for c in found.cases))
+    bare = replace(found, cases=tuple(replace(c, nodes=()) for c in found.cases))
     said = "no record says that Slurm gave a node to a job of this run"
     assert nodes.drains(bare, nodes.rows(bare)) == ([], [said])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
+from msgspec import structs
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as as_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as as_prometheus
 from report_results import Results
@@ -19,6 +19,7 @@ from assay import cli
 from assay.exits import Exit
 from assay.judge import Verdict
 from assay.show import junit, nodes, openmetrics, summary
+from assay.show.view import View
 from assay.store import session
 from assay.store.cases import Session
 
@@ -27,7 +28,7 @@ DASHBOARD = json.loads((ROOT / "examples/grafana/assay.json").read_text(encoding
 
 
 def read(run: Session) -> Xml.Element:
-    (suite,) = Xml.fromstring(junit.render(run))
+    (suite,) = Xml.fromstring(junit.render(View.of(run)))
     return suite
 
 
@@ -88,7 +89,7 @@ def test_what_is_wrong_with_the_whole_run_is_a_case(
     results: Results, changes: dict[str, Any], tag: str, word: str
 ) -> None:
     results.only("Hpcc@intra-node")
-    run = dataclasses.replace(session.load(results.file), **{"partial": (), **changes})
+    run = structs.replace(session.load(results.file), **{"partial": (), **changes})
     whole = of_run(read(run))
     assert [(e.tag, e.get("type"), e.get("message")) for case in whole for e in case] == (
         [(tag, word, *changes.popitem()[1])] if changes else []
@@ -97,8 +98,8 @@ def test_what_is_wrong_with_the_whole_run_is_a_case(
 
 def test_an_undecided_case_is_an_error_and_no_fault_of_the_run(results: Results) -> None:
     run = session.load(results.file)
-    cases = [dataclasses.replace(c, verdict=Verdict.INCONCLUSIVE, why="no") for c in run.cases]
-    suite = read(dataclasses.replace(run, cases=tuple(cases), partial=()))
+    cases = [structs.replace(c, verdict=Verdict.INCONCLUSIVE, why="no") for c in run.cases]
+    suite = read(structs.replace(run, cases=tuple(cases), partial=()))
     assert (suite.get("errors"), of_run(suite)) == (str(len(cases)), [])
 
 
@@ -106,7 +107,7 @@ def test_an_undecided_case_is_an_error_and_no_fault_of_the_run(results: Results)
 @pytest.mark.parametrize("reads", [as_prometheus, as_openmetrics])
 def test_the_metrics_are_read_by_prometheus_in_both_formats(file: Path, reads: Any) -> None:
     run = session.load(file)
-    found = {family.name: family for family in reads(openmetrics.render(run))}
+    found = {family.name: family for family in reads(openmetrics.render(View.of(run)))}
     assert {family.type for family in found.values()} == {"gauge"}
 
     def samples(name: str) -> dict[tuple[str, ...], float]:
@@ -147,17 +148,17 @@ def test_other_work_alone_makes_the_machine_of_a_person_not_red(
     results: Results, unjudged: str, partial: tuple[str, ...], code: int
 ) -> None:
     run = session.load(results.file)
-    cases = [dataclasses.replace(c, verdict=Verdict.RECORDED) for c in run.cases]
-    cases[0] = dataclasses.replace(cases[0], not_judged=(unjudged,) if unjudged else ())
-    run = dataclasses.replace(run, cases=tuple(cases), faults=(), partial=partial)
+    cases = [structs.replace(c, verdict=Verdict.RECORDED) for c in run.cases]
+    cases[0] = structs.replace(cases[0], not_judged=(unjudged,) if unjudged else ())
+    run = structs.replace(run, cases=tuple(cases), faults=(), partial=partial)
     assert (summary.exit_code(run), summary.outcome(run).word) == (code, "PARTIAL")
 
 
 def test_a_label_with_any_text_is_read_back(results: Results) -> None:
     run = session.load(results.file)
     odd = 'a"b\\c\\nd\ne'
-    case = dataclasses.replace(run.cases[0], display_name=odd)
-    text = openmetrics.render(dataclasses.replace(run, cases=(case,)))
+    case = structs.replace(run.cases[0], display_name=odd)
+    text = openmetrics.render(View.of(structs.replace(run, cases=(case,))))
     for reads in (as_prometheus, as_openmetrics):
         (family,) = (f for f in reads(text) if f.name == "assay_case_verdict")
         assert family.samples[0].labels["case"] == odd
@@ -168,8 +169,8 @@ def test_the_report_writes_both_files(results: Results) -> None:
     code = cli.main(["report", "--junit", str(xml), "--metrics", str(text)])
     run = session.load(results.file)
     assert code == summary.exit_code(run)
-    assert xml.read_text() == junit.render(run)
-    assert text.read_text() == openmetrics.render(run)
+    assert xml.read_text() == junit.render(View.of(run))
+    assert text.read_text() == openmetrics.render(View.of(run))
 
 
 def test_a_file_that_cannot_be_written_is_one_line(
@@ -186,7 +187,7 @@ def queries() -> list[str]:
 
 
 def test_the_dashboard_asks_only_for_what_the_file_has(results: Results) -> None:
-    families = [*as_prometheus(openmetrics.render(session.load(results.file)))]
+    families = [*as_prometheus(openmetrics.render(View.of(session.load(results.file))))]
     labels: dict[str, set[str]] = {
         sample.name: {*sample.labels} for family in families for sample in family.samples
     }

@@ -13,6 +13,7 @@ from report_results import Results
 from shell import ROOT
 
 from assay.show import figure, figures, page, summary
+from assay.show.view import View
 from assay.store import session
 from studies.validation import HOSTS
 
@@ -57,7 +58,7 @@ def render(results: Results) -> str:
     run = session.load(results.file)
     sections = figures.sections(run.cases)
     absent = wanted.absent(run.cases, figure.of(sections), LISTS)
-    return page.render(run, sections, absent, results.directory / "report.html")
+    return page.render(View.of(run), sections, absent, results.directory / "report.html")
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 import report_records
+from msgspec import structs
 
 from assay.show import figures, plots
-from assay.store.cases import Accusation
+from assay.store.record import Accusation
 
 UNITS = {"size": "B", "latency": "us"}
 
@@ -84,7 +85,7 @@ def tournament(*accused):
     ]
     case = report_records.case("Tournament", rows, {"latency": "us"}, family="assay")
     named = tuple(Accusation((node,), "slower than the others", node) for node in accused)
-    return [case.__class__(**{**vars(case), "accused": named})]
+    return [structs.replace(case, accused=named)]
 
 
 def grid(*accused):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import report_records as records
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from assay.show import figures, plots, scaling
 
@@ -63,7 +63,7 @@ def test_of_several_runs_of_a_problem_the_shortest_counts_with_its_own_rate():
     for order in ((slow, fast), (fast, slow)):
         found = study(*order)
         assert found.time == {(1, N1): 8.0}
-        assert found.performance == {(1, N1): fast.rows[0]["performance"]}
+        assert found.performance == {(1, N1): fast.parsed.rows[0]["performance"]}
 
 
 @pytest.mark.parametrize("nodes", [(2, 4), (1,)], ids=["without one node", "one node alone"])
@@ -102,7 +102,7 @@ def test_studies_of_different_stacks_and_programs_are_not_mixed():
     assert sorted(s.time[1, N1] for s in scaling.studies(cases)) == [5.0, 6.0, 7.0, 8.0]
 
 
-ROW = records.hpl(1, {N1: 8.0}).rows[0]
+ROW = records.hpl(1, {N1: 8.0}).parsed.rows[0]
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,12 @@ def test_a_file_system_without_any_run_has_its_place_among_the_bars():
 
 def test_what_was_not_measured_of_one_class_is_not_missing_of_another():
     def of(npb_class, case):
-        rows = [{**row, "class": npb_class} for row in case.rows]
-        return replace(case, rows=rows, parameters={**case.parameters, "npb_class": npb_class})
+        rows = [{**row, "class": npb_class} for row in case.parsed.rows]
+        return replace(
+            case,
+            parsed=replace(case.parsed, rows=rows),
+            parameters={**case.parameters, "npb_class": npb_class},
+        )
 
     cases = [
         of("C", records.btio("lustre", 4, 90.0, 40.0)),
@@ -208,7 +212,7 @@ def test_throughput_has_a_line_for_each_file_system():
     for found, column in ((computing, "mops_total"), (writing, "io_rate")):
         by_label = {line.label: dict(line.points) for line in found.drawing.lines}
         assert by_label == {
-            fs: {p: c.rows[0][column] for p, c in zip((4, 9), of)}
+            fs: {p: c.parsed.rows[0][column] for p, c in zip((4, 9), of)}
             for fs, of in (("hdd", cases[:2]), ("ssd", cases[2:]))
         }
 
@@ -229,7 +233,7 @@ def test_classes_and_ways_of_writing_are_not_mixed():
     ("time", "io_time"), [(0.0, 0.0), (10.0, 11.0), (10.0, -1.0), (math.nan, 1.0), (10.0, math.nan)]
 )
 def test_times_that_cannot_be_are_not_drawn(time, io_time):
-    rows = [{**records.btio("hdd", 4, 9.0, 1.0).rows[0], "time": time, "io_time": io_time}]
+    rows = [{**records.btio("hdd", 4, 9.0, 1.0).parsed.rows[0], "time": time, "io_time": io_time}]
     case = records.case("BtIo", rows, records.NPB, ranks=4, subtype="simple", partition="hdd")
     assert list(scaling.runs([case])) == []
 

@@ -151,7 +151,9 @@ def test_a_job_started_again_cannot_take_back_a_failure(run: Run) -> None:
     shutil.copytree(again.with_name("1"), again)
     first = again.with_name("1") / "reports" / "run-report-0.json"
     report = json.loads(first.read_text())
-    good = next(case for case in WHOLE.cases if case.verdict is Verdict.RECORDED and case.rows)
+    good = next(
+        case for case in WHOLE.cases if case.verdict is Verdict.RECORDED and case.parsed.rows
+    )
     (entry,) = (
         entry
         for entry in report["runs"][0]["testcases"]
@@ -179,7 +181,7 @@ def test_node_hours_above_the_budget_are_a_fault(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     used = pipeline.node_hours(list(WHOLE.attempts))
-    assert used * 3600 >= sum(case.benchmark_seconds for case in WHOLE.attempts) > 0
+    assert used * 3600 >= sum(case.seconds.benchmark for case in WHOLE.attempts) > 0
     run.promise["node_hours"] = used * 1.01
     run.write()
     assert not any("node-hours" in fault for fault in run.red())

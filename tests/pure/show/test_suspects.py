@@ -13,6 +13,7 @@ import shutil
 from functools import cache
 
 import pytest
+from msgspec import structs
 from report_results import DATA
 from tests.pure.show.test_nodes import of_slurm
 from tests.pure.show.test_page import Document
@@ -20,8 +21,9 @@ from tests.pure.show.test_page import Document
 from assay.accused import Against, How, of
 from assay.judge import Verdict
 from assay.show import page, remedies, summary, suspects
+from assay.show.view import View
 from assay.store import session
-from assay.store.cases import Accusation, Metric
+from assay.store.record import Accusation, Metric
 
 FAULTS = DATA.parents[1] / "faults"
 
@@ -46,7 +48,7 @@ def run(name):
 
 
 def rendered(of_run):
-    return page.render(of_run, [], (), of_run.file.parents[1] / "report.html")
+    return page.render(View.of(of_run), [], (), of_run.file.parents[1] / "report.html")
 
 
 @cache
@@ -70,7 +72,7 @@ def banner(html):
 def accusing(case, *problems):
     """The case as if its record had these problems, and no other."""
     accused = tuple(Accusation(tuple(e["nodes"]), e["how"], e["problem"]) for e in of(problems))
-    return dataclasses.replace(case, accused=accused, problems=tuple(map(str, problems)))
+    return structs.replace(case, accused=accused, problems=tuple(map(str, problems)))
 
 
 def test_every_recorded_fault_is_tested():
@@ -148,7 +150,7 @@ def test_the_tests_that_accuse_a_node_are_the_first_columns():
     found = suspects.attendance(cases, suspects.suspects(suspects.causes(cases)))
     assert found.tests == ("Tournament", "Census", "EachNode", "NetPipe", "UcxPerftest")
     assert suspects.attendance(cases, ()).tests == found.tests
-    calm = [dataclasses.replace(case, accused=()) for case in cases]
+    calm = [structs.replace(case, accused=()) for case in cases]
     assert suspects.attendance(calm, ()).tests == tuple(sorted(found.tests))
 
 
@@ -177,17 +179,17 @@ def test_a_message_of_several_cases_is_told_once():
 @pytest.mark.parametrize(("cases", "said"), [(4, "and 1 more case"), (5, "and 2 more cases")])
 def test_a_message_of_many_cases_names_three_and_counts_the_others(cases, said):
     (case, *_) = (c for c in run("memory").cases if c.accused)
-    html = rendered(dataclasses.replace(run("memory"), cases=(case,) * cases))
+    html = rendered(structs.replace(run("memory"), cases=(case,) * cases))
     # After the message with its links comes what to do, or the end of its entry in the list.
     assert re.search(rf"{said}</span>(<span|</li>)", html)
 
 
 def test_an_undecided_suspect_is_marked():
     case = next(c for c in run("disk-full").cases if c.test == "EachNode")
-    doubtful = dataclasses.replace(case, verdict=Verdict.INCONCLUSIVE)
+    doubtful = structs.replace(case, verdict=Verdict.INCONCLUSIVE)
     (one, *_) = suspects.suspects(suspects.causes([doubtful]))
     assert not one.sure
-    html = rendered(dataclasses.replace(run("disk-full"), cases=(doubtful,)))
+    html = rendered(structs.replace(run("disk-full"), cases=(doubtful,)))
     assert "undecided" in part(html, "suspects", "judged")
 
 
@@ -195,11 +197,11 @@ def test_a_part_of_a_run_and_an_interrupted_run_never_read_pass(results):
     results.only("Hpcc@intra-node")
     whole = session.load(results.file)
     assert banner(rendered(whole)).endswith("PASS")
-    partial = dataclasses.replace(whole, partial=("1 of 4 promised cases selected by -n Hpcc",))
+    partial = structs.replace(whole, partial=("1 of 4 promised cases selected by -n Hpcc",))
     assert banner(rendered(partial)).endswith("PARTIAL")
-    cut = dataclasses.replace(whole.cases[0], verdict=None, aborted=True, why="aborted")
+    cut = structs.replace(whole.cases[0], verdict=None, aborted=True, why="aborted")
     for cases in ((cut,), (*whole.cases, cut)):
-        html = rendered(dataclasses.replace(whole, cases=cases))
+        html = rendered(structs.replace(whole, cases=cases))
         assert banner(html).endswith("INTERRUPTED")
         assert 'class="banner pass"' not in html
     assert re.search(r"<title>INTERRUPTED: ", html)
@@ -208,8 +210,8 @@ def test_a_part_of_a_run_and_an_interrupted_run_never_read_pass(results):
 def test_a_run_that_judged_little_says_so_beside_its_verdict(results):
     results.only("Hpcc@intra-node")
     whole = session.load(results.file)
-    skipped = dataclasses.replace(whole.cases[0], verdict=None, why="no GPU", metrics=())
-    few = dataclasses.replace(whole, cases=(*whole.cases, skipped, skipped))
+    skipped = structs.replace(whole.cases[0], verdict=None, why="no GPU", metrics=())
+    few = structs.replace(whole, cases=(*whole.cases, skipped, skipped))
     said = "This verdict is about 1 of 3 cases: the others were not judged."
     assert said in rendered(few)
     assert "This verdict is about" not in rendered(whole)
@@ -265,8 +267,8 @@ def test_the_first_sentence_says_whether_to_accept_the_run(results, change, said
     results.only("Hpcc@intra-node")
     run = session.load(results.file)
     partial = change.pop("partial", ())
-    (case,) = (dataclasses.replace(case, **change) for case in run.cases)
-    html = rendered(dataclasses.replace(run, cases=(case,), partial=partial))
+    (case,) = (structs.replace(case, **change) for case in run.cases)
+    html = rendered(structs.replace(run, cases=(case,), partial=partial))
     verdict = words(re.search(r'<section class="banner.*?</section>', html, re.DOTALL)[0])
     assert said in verdict
 
@@ -280,9 +282,9 @@ def test_the_numbers_are_those_of_most_nodes_with_their_bounds():
     good, bad = (
         Metric("latency_median", v, "us", v and Verdict.FAIL, upper=3.0) for v in (1.0, 9.0)
     )
-    spoilt = dataclasses.replace(case, metrics=(*case.metrics, bad))
+    spoilt = structs.replace(case, metrics=(*case.metrics, bad))
     assert dict(summary.headlines([case, spoilt]))["latency"] == (spoilt, bad)
-    both = [dataclasses.replace(case, metrics=(one,)) for one in (bad, good)]
+    both = [structs.replace(case, metrics=(one,)) for one in (bad, good)]
     assert dict(summary.headlines(both))["latency"] == (both[1], good)
 
 
@@ -305,21 +307,19 @@ IPC = [
 
 def test_one_broken_path_is_one_cause_with_its_node():
     case = next(c for c in run("disk-full").cases if c.test == "EachNode")
-    case = dataclasses.replace(
-        case, accused=(), proof={"hosts": {"vm": 2}}, record={}, verdict=Verdict.FAIL
+    case = structs.replace(
+        case, accused=(), proof={"hosts": {"vm": 2}}, nodes=(), verdict=Verdict.FAIL
     )
-    broken = [dataclasses.replace(case, why=why) for why in IPC]
+    broken = [structs.replace(case, why=why) for why in IPC]
     (cause,) = suspects.causes(broken)
     assert (cause.said, cause.alike, cause.at) == (IPC[0], tuple(IPC[1:]), ("vm",))
-    first = part(
-        rendered(dataclasses.replace(run("rate"), cases=tuple(broken))), "suspects", "judged"
-    )
+    first = part(rendered(structs.replace(run("rate"), cases=tuple(broken))), "suspects", "judged")
     assert first.count("cuda_ipc") == 1
     assert "on vm: EachNode" in first
     assert "; 3 more" in first
     # The same words on another node, or about another path, are another cause.
-    elsewhere = dataclasses.replace(case, why=IPC[0], proof={"hosts": {"n2": 2}})
-    other = dataclasses.replace(case, why=IPC[0].replace("cuda_ipc", "rc_mlx5"))
+    elsewhere = structs.replace(case, why=IPC[0], proof={"hosts": {"n2": 2}})
+    other = structs.replace(case, why=IPC[0].replace("cuda_ipc", "rc_mlx5"))
     assert len(suspects.causes([*broken, elsewhere, other])) == 3
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 import report_records as records
 from ci import wanted
 from matplotlib import colors
+from msgspec.structs import replace
 from shell import ROOT
 
 from assay import declared

@@ -7,15 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from shell import ROOT, SITES
 
 from assay.judge import Verdict
 from assay.prove import transports
 from assay.prove.plan import Call
 from assay.show import summary
+from assay.show.view import View
 from assay.store import promise
-from assay.store.cases import Case, Metric, Session
+from assay.store.cases import Case, Session
 from assay.store.promise import Listed, PromiseError, Site
+from assay.store.record import Metric
 from assay.store.session import named, unlisted
 
 PROMISE = """\
@@ -50,7 +53,7 @@ SITE = Site(
 def case(test: str, partition: str = "node", why: str = "", **parameters: str) -> Case:
     words = [test, *(f"%{name}={value}" for name, value in parameters.items())]
     place = {"system": "site", "partition": partition, "environ": "spack"}
-    return replace(named({"display_name": " ".join(words), **place}), why=why)
+    return structs.replace(named({"display_name": " ".join(words), **place}), why=why)
 
 
 def osu(partition: str = "node") -> list[Case]:
@@ -192,7 +195,7 @@ def test_a_word_that_is_promised_and_not_there_is_a_fault(
     """The run has all cases that its words select, so nothing else shows it."""
     listed = promise.cases(file.parents[2] / "reframe/cases.txt")
     planned = [
-        replace(named({"name": one.name, "system": "site"}), partition=where, environ=stack)
+        structs.replace(named({"name": one.name, "system": "site"}), partition=where, environ=stack)
         for one in listed
         for where, stack in one.places(site)
     ]
@@ -213,12 +216,12 @@ def test_a_skip_of_another_kind_or_of_another_case_is_named_with_its_reason(file
     good = case("Osu", "gpu", why, benchmark="bw", transport="cma")
     assert promise.unlisted(may_skip, [good]) == ([], [])
     for bad in (
-        replace(good, why="it was late"),
-        replace(good, why="too small: 4 GPUs are needed"),
-        replace(good, why="not-here: the driver is gone"),
-        replace(good, partition="node"),
-        replace(good, parameters={"transport": "posix"}),
-        replace(good, test="OsuPy"),
+        structs.replace(good, why="it was late"),
+        structs.replace(good, why="too small: 4 GPUs are needed"),
+        structs.replace(good, why="not-here: the driver is gone"),
+        structs.replace(good, partition="node"),
+        structs.replace(good, parameters={"transport": "posix"}),
+        structs.replace(good, test="OsuPy"),
     ):
         (refused,), _ = promise.unlisted(may_skip, [bad])
         assert refused.startswith(f"skip not allowed: {bad.why}: 1 of {bad.test}; may_skip of ")
@@ -354,12 +357,12 @@ def test_an_option_that_is_not_in_the_plan_is_named_and_the_cases_are_still_prom
 
 
 PASSED = Metric("rate", 1.0, "MB/s", Verdict.PASS)
-RECORDED = replace(PASSED, verdict=Verdict.RECORDED)
+RECORDED = structs.replace(PASSED, verdict=Verdict.RECORDED)
 
 
 def run(*metrics: Metric, **more: object) -> Session:
     verdict = metrics[0].verdict if metrics else Verdict.RECORDED
-    done = replace(case("Osu"), verdict=verdict, metrics=metrics)
+    done = structs.replace(case("Osu"), verdict=verdict, metrics=metrics)
     return Session(Path("r"), "", "", None, 1.0, "", "", (done,), **more)  # type: ignore[arg-type]
 
 
@@ -368,7 +371,7 @@ def test_nothing_judged_is_no_pass_and_a_site_says_whether_it_is_red() -> None:
     assert fault.startswith("nothing was judged: no metric has a reference")
     allowed = run(RECORDED, nothing_judged="allowed", promised=4)
     assert not summary.outcome(allowed).faults
-    lines = summary.closing_lines(allowed)
+    lines = summary.closing_lines(View.of(allowed))
     assert lines[-1] == "verdict: RECORDED"
     assert "judged: 0 of 1 case that ran; the site promises 4 cases" in lines
     assert summary.outcome(run(PASSED)).faults == ()
@@ -376,13 +379,13 @@ def test_nothing_judged_is_no_pass_and_a_site_says_whether_it_is_red() -> None:
 
 def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
     part = run(PASSED, partial=("1 of 4 promised cases selected by -n Osu",))
-    assert summary.closing_lines(part)[-1] == (
+    assert summary.closing_lines(View.of(part))[-1] == (
         "verdict: PARTIAL: 1 of 4 promised cases selected by -n Osu"
     )
     assert summary.outcome(part).verdict is not Verdict.PASS
     assert summary.outcome(run(RECORDED, partial=part.partial)).faults == ()
-    red = replace(part, faults=("a probe failed",))
-    assert summary.closing_lines(red)[-1] == "verdict: FAIL: a probe failed"
+    red = structs.replace(part, faults=("a probe failed",))
+    assert summary.closing_lines(View.of(red))[-1] == "verdict: FAIL: a probe failed"
 
 
 @pytest.mark.parametrize(

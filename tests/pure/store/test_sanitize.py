@@ -14,6 +14,7 @@ from report_results import HPCC
 
 from assay import cli, files
 from assay.show import junit, page
+from assay.show.view import View
 from assay.store import session
 
 #: Clears the screen, sets a title, goes back to the first column, turns the line round.
@@ -70,11 +71,14 @@ def test_what_the_record_of_a_case_says_is_clean_everywhere(results, capsys) -> 
     run = session.load(results.file)
     (case,) = run.cases
     assert case.hosts == ("clear back 31m kcab rm -r x",)
-    texts = [text for row in case.rows for pair in row.items() for text in map(str, pair)]
-    assert not UNSEEN.search("\n".join([*texts, *case.facts, *(m.name for m in case.metrics)]))
-    Xml.fromstring(junit.render(run))
+    texts = [text for row in case.parsed.rows for pair in row.items() for text in map(str, pair)]
     assert not UNSEEN.search(
-        junit.render(run) + page.render(run, [], [], results.directory / "page.html")
+        "\n".join([*texts, *case.parsed.facts, *(m.name for m in case.metrics)])
+    )
+    Xml.fromstring(junit.render(View.of(run)))
+    assert not UNSEEN.search(
+        junit.render(View.of(run))
+        + page.render(View.of(run), [], [], results.directory / "page.html")
     )
     for words in (["nodes"], ["report", "--output", str(results.directory / "page.html")]):
         cli.main(words)

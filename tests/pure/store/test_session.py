@@ -14,6 +14,7 @@ from report_results import BTIO, DATA, HEALTH, HPCC, LOADS, Results, key
 
 from assay.judge import Verdict
 from assay.show.summary import closing_lines, outcome
+from assay.show.view import View
 from assay.store import cases, run_folder, session
 from assay.store.record import CALIBRATION
 
@@ -41,8 +42,8 @@ def test_the_real_session_is_read_as_its_records_say(results):
             record = json.loads(results.record(key(entry)).read_text())
             assert case.verdict.value == record["verdict"]
             assert [m.name for m in case.metrics] == list(record.get("metrics", {}))
-            assert len(case.rows) == len(record["parsed"]["rows"])
-            assert case.benchmark_seconds == record["seconds"]["benchmark"]
+            assert len(case.parsed.rows) == len(record["parsed"]["rows"])
+            assert case.seconds.benchmark == record["seconds"]["benchmark"]
 
 
 def test_a_moved_results_directory_still_has_its_outputs(results):
@@ -362,7 +363,7 @@ def test_a_setting_that_may_have_changed_a_number_makes_the_run_partial(results)
     results.edit_record(HPCC, lambda record: record.update(doubts=[doubt]))
     run = session.load(results.file)
     assert run.partial == run.doubts == (doubt,)
-    assert closing_lines(run)[-1] == f"verdict: PARTIAL: {doubt}"
+    assert closing_lines(View.of(run))[-1] == f"verdict: PARTIAL: {doubt}"
     results.edit_record(HPCC, lambda record: record.update(doubts=[f"d{n}" for n in range(40)]))
     run = session.load(results.file)
     assert len(run.doubts) == 40
@@ -371,6 +372,6 @@ def test_a_setting_that_may_have_changed_a_number_makes_the_run_partial(results)
 
 def test_a_setting_that_only_prints_is_stated_and_nothing_more(results):
     results.only(HPCC)
-    before = closing_lines(session.load(results.file))
+    before = closing_lines(View.of(session.load(results.file)))
     results.edit_record(HPCC, lambda record: record.update(notes=["UCX_VFS_ENABLE=n was set"]))
-    assert closing_lines(session.load(results.file)) == before
+    assert closing_lines(View.of(session.load(results.file))) == before

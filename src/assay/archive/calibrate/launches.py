@@ -95,36 +95,36 @@ def _problem(case: Case, site: str) -> str:
     """Why a launch does not count; empty if it counts."""
     if case.verdict is None:
         return f"was not run: {case.why}"
-    if case.record and case.record.get("purpose") != "calibration":
+    if case.recorded and case.purpose != "calibration":
         return "was run for acceptance; take a run with -S purpose=calibration"
     if case.verdict in RED:
         return f"failed: {case.why}"
     if case.system != site:
         return f"is of the site {case.system!r}, not of {site!r}"
-    for name, value in case.record["parameters"].items():
+    for name, value in case.parameters.items():
         if not isinstance(value, (str, int, float, bool)):
             return f"parameter {name!r} is {value!r}, which a reference cannot name"
     return ""
 
 
 def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
-    record = case.record
     sample = found.setdefault(tuple(case.key.items()), Sample(case.key))
     sample.launches += 1
     for metric in case.metrics:
         assert metric.value is not None, "a metric without a value is a FAIL"
         sample.metrics.setdefault(metric.name, []).append(metric.value)
         sample.units[metric.name] = metric.unit
-        if metric.percent is not None and peaks.FILE in metric.peak_of:
-            sample.shares.setdefault(metric.name, []).append(metric.percent / 100)
-    if "curve" in record:
-        sample.curves.append(case.rows)
-        sample.curve_units, sample.pattern = case.units, record["curve"]
-        sample.once = {int(size): time for size, time in record.get("once", {}).items()}
-    sample.printed.append(states.measured(case.rows, case.units))
-    sample.nodes.update(record.get("nodes") or ())
-    sample.settings.update(filter(None, [(record.get("settings") or {}).get("sha256")]))
-    sample.stack = record.get("stack") or ""
+        if metric.percent_of and metric.percent_of.percent and peaks.FILE in metric.percent_of.what:
+            sample.shares.setdefault(metric.name, []).append(metric.percent_of.percent / 100)
+    rows, units = case.parsed.rows, case.parsed.units
+    if case.curve:
+        sample.curves.append(rows)
+        sample.curve_units, sample.pattern = units, case.curve
+        sample.once = {int(size): time for size, time in case.once.items()}
+    sample.printed.append(states.measured(rows, units))
+    sample.nodes.update(case.nodes)
+    sample.settings.update(filter(None, [case.settings.sha256]))
+    sample.stack = case.stack
     if session.start is not None:
         sample.date = max(sample.date, session.start.date())
 

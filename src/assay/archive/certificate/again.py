@@ -8,16 +8,19 @@ or evidence that cannot be derived again is counted: it rests on the record of t
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from inspect import signature
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from assay import files
 from assay.archive import bundle
@@ -35,9 +38,10 @@ from assay.parse import Parsed, ParseError, formulas, openmpi, reading, ucx_log
 from assay.parse.registry import PARSERS
 from assay.prove import launch, transports
 from assay.quantities import number
+from assay.store import record
 from assay.store.cases import Case, Session, grouped
-from assay.store.record import CALIBRATION
-from assay.store.sanitize import finite, line, mapping, sequence
+from assay.store.record import CALIBRATION, Metric, Output
+from assay.store.sanitize import mapping
 
 #: How a metric was confirmed.
 OUTPUTS = "outputs"
@@ -98,13 +102,13 @@ class Judge:
         self._readings: dict[int, _Reading] = {}
         self._asked: list[tuple[str, str, str]] = []
         self.evidence: Counter[tuple[str, bool]] = Counter()
-        self.cases = [self._case(case) for case in session.cases if case.record]
+        self.cases = [self._case(case) for case in session.cases if case.recorded]
 
     def _case(self, case: Case) -> Again:
         found = Again(case)
         tries = self._attempts[case.unique_name, case.where]
-        until = [c.record is case.record for c in tries].index(True) + 1
-        attempts = [c for c in tries[:until] if c.record.get("metrics")]
+        until = [c.parsed is case.parsed for c in tries].index(True) + 1
+        attempts = [c for c in tries[:until] if c.metrics]
         found.read_from = self._reading(case).files
         found.contradictions += [
             reading.differs for reading in map(self._reading, attempts or [case]) if reading.differs
@@ -113,7 +117,7 @@ class Judge:
             for kind, against in _evidence(attempt):
                 self.evidence[kind, against is not None] += 1
                 # The record of a launch that failed names why, and has no metrics.
-                if against and (attempt.record.get("metrics") or attempt.verdict in GREEN):
+                if against and (attempt.metrics or attempt.verdict in GREEN):
                     place = attempt.outputs[0].parent.name
                     found.contradictions += [f"{place}: {line}" for line in against]
         if case.verdict in GREEN and case.problems:
@@ -121,11 +125,11 @@ class Judge:
                 f"the verdict is {case.verdict.value}, and there is a problem: {case.problems[0]}"
             )
         counted = [c for c in attempts if not c.busy]
-        for name, raw in mapping(case.record.get("metrics")).items():
-            entry = mapping(raw)
+        for metric in case.metrics:
+            name = metric.name
             try:
                 # What other work left without a verdict has the values of its last launch alone.
-                self._value([case] if case.busy else counted, name, entry)
+                self._value([case] if case.busy else counted, metric)
                 found.metrics[name] = OUTPUTS
             except _Unknown as why:
                 found.metrics[name] = str(why)
@@ -133,21 +137,23 @@ class Judge:
                 found.metrics[name] = OUTPUTS
                 found.contradictions.append(f"{name}: {error}")
             if not case.busy:
-                found.contradictions += self._verdict(case, name, entry)
+                found.contradictions += self._verdict(case, metric)
         if not case.busy:
             found.contradictions += self._curve(case, counted)
         return found
 
-    def _value(self, attempts: Sequence[Case], name: str, entry: Mapping[str, Any]) -> None:
+    def _value(self, attempts: Sequence[Case], metric: Metric) -> None:
         """Computes a metric again.
 
         :raises ValueError: the outputs give another value.
         :raises _Unknown: they do not give the value.
         """
-        samples = [finite(sample) for sample in sequence(entry.get("samples"))]
-        if not samples or None in samples:
+        samples = [*metric.samples]
+        if not samples:
             raise ValueError("the record has no finite samples of it")
-        again = [v for attempt in attempts for v in self._own(attempt, name)][-len(samples) :]
+        again = [v for attempt in attempts for v in self._own(attempt, metric.name)][
+            -len(samples) :
+        ]
         if lost := len(samples) - len(again):
             raise _Unknown(f"{lost} of {len(samples)} launches left no output")
         if again != samples:
@@ -155,14 +161,14 @@ class Judge:
                 f"the outputs give {_listed(again)}, the record says {_listed(samples)}"
             )
         middle = statistics.median(again)
-        if entry.get("value") != middle:
+        if metric.value != middle:
             raise ValueError(
-                f"its launches give {number(middle, 6)}, the record says {entry.get('value')}"
+                f"its launches give {number(middle, 6)}, the record says {metric.value}"
             )
 
     def _own(self, attempt: Case, name: str) -> list[float]:
         """The values of a metric in one launch, from its outputs."""
-        said = mapping(mapping(attempt.record.get("metrics")).get(name)).get("origin")
+        said = next((metric.origin for metric in attempt.metrics if metric.name == name), None)
         if not isinstance(said, list) or not said:
             raise _Unknown("its record does not say how it was computed")
         reading = self._reading(attempt)
@@ -178,7 +184,7 @@ class Judge:
         self._asked.append(key)
         try:
             others = self._attempts.get((unique_name, where), [])
-            known = [v for other in others if other.record for v in self._own(other, name)]
+            known = [v for other in others if other.recorded for v in self._own(other, name)]
         finally:
             self._asked.pop()
         if value not in known:
@@ -188,20 +194,19 @@ class Judge:
         return value
 
     def _reading(self, attempt: Case) -> _Reading:
-        key = id(attempt.record)
+        key = id(attempt.parsed)
         if key not in self._readings:
             self._readings[key] = _read(attempt)
         return self._readings[key]
 
-    def _verdict(self, case: Case, name: str, entry: Mapping[str, Any]) -> Iterator[str]:
+    def _verdict(self, case: Case, metric: Metric) -> Iterator[str]:
         """What speaks against the verdict of a metric."""
-        said = entry.get("verdict")
-        if entry.get("why") == CALIBRATION:
+        name, said = metric.name, metric.verdict.value
+        if metric.why == CALIBRATION:
             return
-        peak = finite(mapping(entry.get("percent_of")).get("peak"))
-        unit = line(entry.get("unit"))
+        peak = metric.percent_of.peak if metric.percent_of else None
         try:
-            expected = self._references.find(_keys(case), name, unit, peak)
+            expected = self._references.find(_keys(case), name, metric.unit, peak)
         except ReferencesError as error:
             yield f"{name}: {error}"
             return
@@ -210,28 +215,24 @@ class Judge:
                 yield f"{name}: {said}, and the site does not judge it: {expected.why}"
             return
         bounds = expected.value, expected.lower_bound, expected.upper_bound
-        before = tuple(entry.get(key) for key in ("reference", "lower", "upper"))
+        before = metric.reference, metric.lower, metric.upper
         if before != bounds:
             yield (
                 f"{name}: was judged by {_listed(before)} (value, bounds), and the references of "
                 f"the site say {_listed(bounds)}"
             )
             return
-        samples = [v for v in map(finite, sequence(entry.get("samples"))) if v is not None]
-        if samples and (follows := judge(samples, expected)).verdict.value != said:
+        samples = metric.samples
+        if samples and (follows := judge(samples, expected)).verdict is not metric.verdict:
             yield f"{name}: says {said}, {follows.verdict.value} follows: {follows.why}"
 
     def _curve(self, case: Case, attempts: Sequence[Case]) -> Iterator[str]:
         """What speaks against a curve, by the rules for whole curves; the peak is left out."""
-        pattern = line(case.record.get("curve"))
+        pattern = case.curve
         readings = [self._reading(attempt).parsed for attempt in attempts]
         if case.verdict not in GREEN or pattern not in curves.limits() or not all(readings):
             return
-        once = {
-            int(size): time
-            for size, said in mapping(case.record.get("once")).items()
-            if size.isdigit() and (time := finite(said)) is not None
-        }
+        once = {int(size): time for size, time in case.once.items() if size.isdigit()}
         launches, outputs = [], [*filter(None, readings)]
         for parsed in outputs:
             column = curves.column(parsed.rows)
@@ -275,11 +276,11 @@ def _evidence(attempt: Case) -> Iterator[tuple[str, list[str] | None]]:
         log = ucx_log.parse(logs or "")
         log = transports.without_farewells(transport, log, world.farewells if ranks else 0)
         sizes, processes = proof.get("sizes", ()), ranks.get("asked", 2)
-        again = asdict(transports.prove(transport, log, sizes, processes=processes))
+        again = dataclasses.asdict(transports.prove(transport, log, sizes, processes=processes))
         against = [*again.pop("problems"), *_other(again, proof)]
         yield "path", against if logs is not None and "sizes" in proof else None
     for key, kind in _NOT_KEPT.items():
-        if attempt.record.get(key) or proof.get(key):
+        if getattr(attempt, key, None) or proof.get(key):
             yield kind, None
 
 
@@ -292,7 +293,7 @@ def _ended(text: str, attempt: Case) -> list[str]:
     times = {"benchmark": ended.end - ended.begin, "began": ended.begin}
     return [
         *([f"{launch.FILE} has exit code {ended.rc}"] if ended.rc else []),
-        *_other(times, mapping(attempt.record.get("seconds"))),
+        *_other(times, {k: v for k, v in asdict(attempt.seconds).items() if v is not None}),
         *launch.out_of_time(ended, 0.0, _text(attempt, _OUT) or "", _ZONES),
     ]
 
@@ -320,8 +321,8 @@ def _of_file(path: Path) -> str:
 
 def _read(attempt: Case) -> _Reading:
     """The rows of an attempt, if its parser reads them from its outputs."""
-    said = mapping(attempt.record.get("parsed"))
-    parser = PARSERS.get(line(said.get("family")))
+    said = attempt.parsed
+    parser = PARSERS.get(attempt.family)
     if parser is None:
         return _Reading()
     texts = {}
@@ -331,7 +332,7 @@ def _read(attempt: Case) -> _Reading:
     pairs = [(a, b) for b in texts if b.endswith(".out") for a in texts if a != b]
     # A test may have told the parser the last message size.
     ways: list[dict[str, Any]] = [{}]
-    sizes = [mapping(row).get("size") for row in sequence(said.get("rows"))]
+    sizes = [row.get("size") for row in said.rows]
     if "last_size" in signature(parser.parse).parameters and sizes:
         ways.append({"last_size": sizes[-1]})
     differs = ""
@@ -346,23 +347,23 @@ def _read(attempt: Case) -> _Reading:
             if not difference:
                 return _Reading(names, parsed)
             # A text of the same program is the output of the case.
-            if len(names) == 1 and not differs and parsed.program == said.get("program"):
+            if len(names) == 1 and not differs and parsed.program == said.program:
                 differs = f"{names[0]} does not give the rows of its record: {difference}"
     return _Reading(differs=differs)
 
 
-def _difference(parsed: Parsed, said: Mapping[str, Any]) -> str:
+def _difference(parsed: Parsed, said: Output) -> str:
     """The first difference between an output and the record of it, in words."""
-    now = json.loads(json.dumps(parsed.as_dict()))
+    output = json.loads(json.dumps(parsed.as_dict()))
+    now = record.fields({"parsed": output})["parsed"]
     for key in ("program", "version", "complete", "problems", "units"):
-        if now[key] != said.get(key):
-            return f"{key} is {now[key]}, the record says {said.get(key)}"
-    rows = sequence(said.get("rows"))
-    if len(rows) != len(now["rows"]):
-        return f"it has {len(now['rows'])} rows, the record {len(rows)}"
-    for at, (new, old) in enumerate(zip(now["rows"], rows)):
+        if getattr(now, key) != (before := getattr(said, key)):
+            return f"{key} is {getattr(now, key)}, the record says {before}"
+    if len(said.rows) != len(now.rows):
+        return f"it has {len(now.rows)} rows, the record {len(said.rows)}"
+    for at, (new, old) in enumerate(zip(now.rows, said.rows)):
         for column, value in new.items():
-            if (recorded := mapping(old).get(column)) != value:
+            if (recorded := old.get(column)) != value:
                 return f"row {at + 1}: {column} is {value}, the record says {recorded}"
     return ""
 

@@ -75,6 +75,7 @@ def _packed(
     :raises BundleError, ReferencesError: a file cannot be used.
     """
     from assay.show import figure, figures, page, validation  # noqa: PLC0415
+    from assay.show.view import View  # noqa: PLC0415
 
     own: dict[str, Any] = {"schema": contents.SCHEMA, "assay": __version__}
     own["written"] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -92,9 +93,10 @@ def _packed(
             raise BundleError(f"{run.file}: is not that of a session: {error!r:.200}") from None
         said = {**own, **follows}
         # The page of the report, with links to the files of the bundle.
-        sections = figures.sections(copy.cases)
+        view = View.of(copy)
+        sections = figures.sections(copy.cases, view.whole)
         absent = validation.incomplete(figure.of(sections))
-        text = page.render(copy, sections, absent, root / contents.PAGE)
+        text = page.render(view, sections, absent, root / contents.PAGE)
         members[contents.PAGE] = text.encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
     members[contents.IN_TOTO] = contents.in_toto(said, members)
@@ -204,9 +206,7 @@ def accepted(args: argparse.Namespace, sums: bytes, signed: bytes | None) -> tup
 
 def _of_run(run: Session, nodes: Sequence[str]) -> Iterator[str]:
     """What was measured, where and when, one line each."""
-    stacks = {
-        f"{c.environ} ({line(c.record.get('stack')) or 'unknown'})" for c in run.cases if c.record
-    }
+    stacks = {f"{c.environ} ({c.stack or 'unknown'})" for c in run.cases if c.recorded}
     for what, words in (("site", run.systems), ("stack", sorted(stacks)), ("node", nodes)):
         yield f"{what}: {', '.join(promise.few([*map(line, words)], SHOWN)) or 'unknown'}"
     yield f"date: {run.start.isoformat() if run.start else 'unknown'}"

@@ -14,7 +14,7 @@ from assay.archive import bundle
 from assay.archive.bundle import RESULTS, BundleError, Refused
 from assay.archive.certificate.again import Again, Judge
 from assay.judge import References, ReferencesError
-from assay.show import summary
+from assay.show.view import View
 from assay.store import promise, run_folder, session
 from assay.store.cases import Case, Session
 from assay.store.sanitize import line, mapping
@@ -180,7 +180,7 @@ def _kept(plan: run_folder.Plan, file: Path) -> Iterator[str]:
 
 
 def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
-    outcome = summary.outcome(run)
+    outcome = View.of(run).outcome
     suites: list[Mapping[str, Any]] = []
     for case in run.cases:
         suite = mapping(case.provenance.get("suite"))
@@ -188,7 +188,7 @@ def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
             suites.append(suite)
     word = outcome.word
     doubts = [*_provisional(suites, run.plan)] if word == "PASS" else []
-    by_record = {id(one.case.record): one for one in again}
+    by_case = {id(one.case): one for one in again}
     return {
         "verdict": "PROVISIONAL" if doubts else word,
         "causes": [*outcome.faults, *run.partial, *doubts],
@@ -197,7 +197,7 @@ def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
         "nodes": sorted({node for case in run.cases for node in case.hosts}),
         "command": run.command,
         "suite": suites,
-        "cases": [_case(case, by_record.get(id(case.record)) or Again(case)) for case in run.cases],
+        "cases": [_case(case, by_case.get(id(case)) or Again(case)) for case in run.cases],
     }
 
 

@@ -15,6 +15,7 @@ from assay.archive.history import command, series, store
 from assay.exits import Exit
 from assay.quantities import quantity
 from assay.show import nodes, remedies, summary
+from assay.show.view import View
 from assay.store import promise, session
 from assay.store.cases import Session
 
@@ -60,7 +61,9 @@ def _site(connection: sqlite3.Connection, run: Session, system: str) -> Exit:
             )
     late = [node for node, (at, _) in proven.items() if at == "never" or at < f"{oldest:%F %H:%M}"]
     print(
-        f"{system}: {summary.closing_lines(run)[-1]}", *_changes(connection, run, system), sep="\n"
+        f"{system}: {summary.closing_lines(View.of(run))[-1]}",
+        *_changes(connection, run, system),
+        sep="\n",
     )
     print("\nnode | last proven (UTC) | by | state")
     for node, (at, its) in sorted(proven.items()):

@@ -8,7 +8,6 @@ memory that processes share, and a network file system has none.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sqlite3
 import tempfile
@@ -16,7 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay import files
+from msgspec.structs import replace
+
+from assay import files, metrics
 from assay.archive import bundle
 from assay.judge import GREEN
 from assay.show import nodes, summary
@@ -28,7 +29,7 @@ from assay.store.record import FILE as RECORD
 FILE = "history.db"
 
 #: Another number for each other schema.
-VERSION = 3
+VERSION = 4
 
 #: What makes the tables, and a view for readers, unless another process was faster.
 SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
@@ -165,14 +166,12 @@ def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
             return False
     found = session.load(report, sealed=sealed)
     if found.salvaged and found.start:
-        if not any(case.record for case in found.cases):
+        if not any(case.recorded for case in found.cases):
             return False  # nothing had ended
-        found = dataclasses.replace(
-            found, uuid=f"{report.name}-{found.host}-{found.start:%Y%m%dT%H%M%S%z}"
-        )
+        found = replace(found, uuid=f"{report.name}-{found.host}-{found.start:%Y%m%dT%H%M%S%z}")
     if found.start is None or not found.uuid:
         raise ValueError("does not say when the session began, or which one it is")
-    if not any(case.record for case in found.cases):
+    if not any(case.recorded for case in found.cases):
         raise ValueError("no case left a record")
     return insert(connection, found)
 
@@ -200,8 +199,8 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
             for name, unit, value in _values(case):
                 key = (*place, name, unit)
                 connection.execute(
-                    "INSERT OR IGNORE INTO metrics(test, system, partition, environ, name, unit) "
-                    "VALUES (?, ?, ?, ?, ?, ?)", key,
+                    "INSERT OR IGNORE INTO metrics(test, system, partition, environ, name, unit, "
+                    "kind) VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, metrics.own([unit]).get(unit)),
                 )  # fmt: skip
                 connection.execute(
                     "INSERT INTO measured SELECT id, ?, ?, ?, ?, ? FROM metrics WHERE test = ? AND "
@@ -210,7 +209,7 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
                 )
         for system in found.systems:
             its = tuple(case for case in found.cases if case.system == system)
-            for of in nodes.rows(dataclasses.replace(found, cases=its)):
+            for of in nodes.rows(replace(found, cases=its)):
                 if of.kind == nodes.NODE:
                     by = of.tests or dict.fromkeys(t for p in of.parts.values() for t in p.tests)
                     said = (of.verdict, " ".join(by), "; ".join(of.reasons[:1]), of.drained)

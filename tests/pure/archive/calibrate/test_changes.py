@@ -35,6 +35,9 @@ def kinds_of(site):
 KINDS = kinds_of(ROOT / "site-config" / "local")
 RATE, TIME, OTHER = (bounds.kind_of(unit, KINDS) for unit in ("MB/s", "us", "1"))
 
+#: A unit that a test brings.
+MIPS = metrics.Unit("MIPS", "rate")
+
 CASE = {"partition": "ib", "environ": "spack", "profile": "full", "test": "Osu", "size": 8}
 
 
@@ -363,6 +366,7 @@ def scaled(factor):
     ("unit", "old", "new", "says"),
     [
         ("MB/s", TEN, scaled(0.9), r"the median is worse: 100 -> 90 \(-10.0 %\)"),
+        (MIPS, TEN, scaled(0.9), r"the median is worse: 100 -> 90 \(-10.0 %\)"),
         ("us", TEN, scaled(1.3), r"the median is worse: 100 -> 130 \(\+30.0 %\)"),
         ("1", TEN, scaled(1.3), "the median is worse"),
         ("1", TEN, scaled(0.7), "the median is worse"),
@@ -382,7 +386,8 @@ def test_a_reference_does_not_get_worse_without_a_reason(tmp_path, unit, old, ne
 
 
 @pytest.mark.parametrize(
-    ("unit", "new"), [("MB/s", scaled(1.2)), ("us", scaled(0.8)), ("MB/s", scaled(0.995))]
+    ("unit", "new"),
+    [("MB/s", scaled(1.2)), (MIPS, scaled(1.2)), ("us", scaled(0.8)), ("MB/s", scaled(0.995))],
 )
 def test_a_better_reference_and_one_within_the_noise_need_no_reason(tmp_path, unit, new):
     why = "a reason that is not needed"

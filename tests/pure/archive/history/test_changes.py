@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from assay.archive.history import changes
 from assay.cli import main
+from assay.metrics import Unit
 
 NOISE = np.random.default_rng(5).normal(scale=0.01, size=200)
 #: A made metric: noise of 1 % about 100.
@@ -142,7 +143,7 @@ def sites(tmp_path: Path, text: str = "") -> list[str]:
     return ["--folder", str(folder)]
 
 
-def history(tmp_path: Path, *nodes: np.ndarray) -> str:
+def history(tmp_path: Path, *nodes: np.ndarray, unit: str = "GB/s") -> str:
     """A history with one case on each node, a session a day."""
     days = zip(*nodes)
     return str(
@@ -152,7 +153,7 @@ def history(tmp_path: Path, *nodes: np.ndarray) -> str:
                 histories.session(
                     day,
                     *(
-                        histories.case(float(value), f"node{number:02}")
+                        histories.case(float(value), f"node{number:02}", unit=unit)
                         for number, value in enumerate(values, 1)
                     ),
                 )
@@ -203,6 +204,14 @@ def test_the_newest_change_is_first_and_better_is_said(
 
 
 DATE = f"{datetime.date.fromtimestamp(121 * histories.DAY)}"
+
+
+def test_a_unit_that_a_test_brought_keeps_its_side(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = history(tmp_path, dropped(0.06, 120), unit=Unit("MIPS", "rate"))
+    (line,) = printed(capsys, "changes", at, *sites(tmp_path))
+    assert line.endswith("for the worse")
 
 
 @pytest.mark.parametrize(

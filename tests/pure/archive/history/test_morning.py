@@ -1,18 +1,18 @@
 """``assay`` alone: changes, proofs, what is overdue, drains, and the command that measures."""
 
-import dataclasses
 import time
 from pathlib import Path
 
 import histories
 import pytest
+from msgspec import structs
 
 from assay import cli
 from assay.archive.history import morning
 from assay.exits import Exit
 from assay.judge import Verdict
 from assay.show import nodes
-from assay.store.cases import Accusation
+from assay.store.record import Accusation
 
 TODAY = int(time.time() // histories.DAY)
 
@@ -20,7 +20,7 @@ TODAY = int(time.time() // histories.DAY)
 def bad(node, test="Made", verdict=Verdict.FAIL):
     said = (Accusation((node,), "slower than the others", f"{node}: slow"),)
     case = histories.case(5.0, node, test, verdict=verdict)
-    return dataclasses.replace(case, accused=said, problems=(said[0].problem,))
+    return structs.replace(case, accused=said, problems=(said[0].problem,))
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def alone(tmp_path, monkeypatch, capsys):
     """Runs `assay` on a history of made sessions, and returns its exit code and its lines."""
 
     def run(*sessions, days=30):
-        plan = dataclasses.replace(sessions[-1]).plan
+        plan = structs.replace(sessions[-1]).plan
         plan = type(plan)(1, "", "", (), (), {"proven_within_days": days})
-        last = dataclasses.replace(sessions[-1], plan=plan)
+        last = structs.replace(sessions[-1], plan=plan)
         monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
         # Each made test proves all that a node has.
         monkeypatch.setattr(nodes, "PARTS", {"part": ("-", ("rate",))})
@@ -60,7 +60,7 @@ def test_a_healthy_site_is_one_table_and_nothing_to_do(alone):
 
 
 def test_a_change_has_node_metric_from_and_to_since_the_last_accepted_run(alone):
-    part = dataclasses.replace(days_ago(2, *two(9.0)), partial=("by -n",))
+    part = structs.replace(days_ago(2, *two(9.0)), partial=("by -n",))
     code, lines = alone(days_ago(3, *two()), part, days_ago(1, *two(8.0)))
     assert lines[1].startswith("changes since the last accepted run, ")
     assert lines[2:4] == ["n1 | Made @net+mpi | bandwidth | 10 GB/s -> 8 GB/s (-20.0 %)", ""]

@@ -69,7 +69,7 @@ def test_the_sessions_of_a_pipeline_are_one_run(folder: Path) -> None:
         (histories.case(None), "failed"),
         (histories.case(metrics=(), verdict=Verdict.FAIL), "failed"),
         (histories.case(metrics=(), verdict=Verdict.RECORDED), "passed"),
-        (histories.case(5.0, record={}), "5"),
+        (histories.case(5.0, nodes=(), proves=None), "5"),
         (histories.case(5.0, verdict=Verdict.FAIL), "5"),
         (histories.case(verdict=None), None),
     ],
@@ -84,7 +84,7 @@ def test_a_case_that_measured_nothing_hides_no_other(folder, case, cell) -> None
 
 def test_every_value_is_a_row_of_the_view_with_where_it_is_from(folder: Path) -> None:
     plain = histories.case(name="Plain", metrics=(), verdict=Verdict.FAIL)
-    several = histories.case(4.0, record={"nodes": ["node01", "node02"]})
+    several = histories.case(4.0, nodes=("node01", "node02"))
     histories.write(folder, [histories.session(4, histories.case(None, "node07"), plain, several)])
     found = rows(folder)
     assert [row["value"] for row in found[:3]] == [1.0, 2.0, 3.0]

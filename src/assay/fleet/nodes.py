@@ -57,7 +57,7 @@ class AllNodesCheck(StrictCheck):
     def slow(self) -> tuple[list[str], list[str]]:
         """What is worse than its population, one line each: accused, and undecided.
 
-        Runs after :meth:`read`. See :mod:`assay.judge.population`.
+        Runs after :meth:`read`. See :mod:`assay.fleet.population`.
         """
         return [], []
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from assay import files
 from assay.declared import PARTITION
@@ -61,7 +62,7 @@ def named(cases: Iterable[Case]) -> tuple[Case, ...]:
     """The cases, with the figures of the validation for tests of the suite."""
     return tuple(
         replace(case, figures=tuple(found))
-        if (found := of_validation(case.test, case.parameters))
+        if (found := of_validation(case.test, case.values))
         else case
         for case in cases
     )
@@ -100,7 +101,7 @@ def absent(
     for item in wanted(cases, studies):
         found = [case for case, its in zip(cases, places) if (item.declared, item.at) in its]
         if (item.figure, item.at) in shown:
-            there = {validation.ranks(case) for case in found}
+            there = {validation.ranks(case.values) for case in found}
             lost = [count for count in item.keys.ranks if any(there) and count not in there]
             parts += [Absent(item.figure, item.at, f"P = {n}", "", reasons([])) for n in lost]
             continue

@@ -1,14 +1,13 @@
 """The units of metrics: kind of each unit, the side of a fault, and factors between units.
 
 A test declares each metric with its unit (``declares``). The unit decides the rest, so a new metric
-needs no other entry. A new unit is a new entry in :data:`UNITS`.
+needs no other entry. A unit that is not in :data:`UNITS` is a :class:`Unit` of the test itself.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,48 +99,75 @@ _TABLE: tuple[tuple[str, str, Mapping[str, float]], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Unit:
-    """A unit: its kind, a key of :data:`FAULT`, and the factor to the base unit of the quantity."""
+class Unit(str):
+    """A unit: its name, a text, with what the name does not say. A test brings one by it.
+
+    :ivar kind: a key of :data:`FAULT`.
+    :ivar base: the base unit of its quantity, which `factor` leads to; by default itself.
+    :raises ValueError: the kind is none.
+    """
 
     kind: str
     base: str
     factor: float
 
+    def __new__(cls, name: str, kind: str, base: str = "", factor: float = 1.0) -> Unit:
+        if kind not in FAULT:
+            raise ValueError(f"Unit({name!r}, {kind!r}): the kind is one of {', '.join(FAULT)}")
+        made = super().__new__(cls, name)
+        made.kind, made.base, made.factor = kind, base or name, factor
+        return made
 
-#: All units that a metric may have.
+    def __getnewargs__(self) -> tuple[str, str, str, float]:  # type: ignore[override]
+        return str(self), self.kind, self.base, self.factor
+
+
+#: The units that every metric may have.
 UNITS = {
-    name: Unit(kind, base, factor)
+    name: Unit(name, kind, base, factor)
     for kind, base, factors in _TABLE
     for name, factor in factors.items()
 }
 
 
-def unit(name: str) -> Unit:
-    """The entry of a unit.
+def unit(name: str) -> Unit | None:
+    """What is known of a unit: by a test that brings it, or by the table."""
+    return name if isinstance(name, Unit) else UNITS.get(name)
 
-    :raises ValueError: there is none; the message is one line with the remedy.
-    """
-    if name not in UNITS:
-        mend = f"{files.nearest(name, UNITS)} (new units go into src/assay/metrics.py)"
-        raise ValueError(f"unknown unit {name!r}; {mend}")
-    return UNITS[name]
+
+def kind(name: str) -> str | None:
+    """The kind of a unit; None for one that nobody has declared."""
+    known = unit(name)
+    return known.kind if known else None
+
+
+def own(units: Iterable[str]) -> dict[str, str]:
+    """The units that a test brings -> their kinds, as the record of a case keeps them."""
+    return {str(it): it.kind for it in units if isinstance(it, Unit) and it not in UNITS}
+
+
+def named(name: str, kinds: Mapping[str, str]) -> str:
+    """A unit with its kind, if a test brought it."""
+    return Unit(name, kinds[name]) if kinds.get(name) in FAULT else name
 
 
 def unknown(declared: Mapping[str, str]) -> list[str]:
     """The metrics whose unit is unknown, one line each; `declared`: metric -> unit."""
     found = []
     for metric, name in declared.items():
-        try:
-            unit(name)
-        except ValueError as error:
-            found.append(f"declares: {metric!r}: {error}")
+        known = UNITS.get(name)
+        if unit(name) is None:
+            mend = f'write Unit("{name}", "rate"), or "time" or "other", with assay.metrics.Unit'
+            said = f"unknown unit {name!r}: {mend}; {files.nearest(name, UNITS)}"
+            found.append(f"declares: {metric!r}: {said}")
+        elif known and kind(name) != known.kind:
+            found.append(f"declares: {metric!r}: {name} is the unit of a {known.kind} already")
     return found
 
 
 def fault(name: str) -> str:
     """The side of a fault of metrics in this unit: ``lower``, ``upper``, or ``both``."""
-    return FAULT[UNITS[name].kind] if name in UNITS else "both"
+    return FAULT[kind(name) or "other"]
 
 
 def lower_is_better(name: str) -> bool:
@@ -151,5 +177,5 @@ def lower_is_better(name: str) -> bool:
 
 def factor(name: str, into: str) -> float | None:
     """The factor from one unit into another; None if they are not of the same quantity."""
-    here, there = UNITS.get(name), UNITS[into]
+    here, there = unit(name), UNITS[into]
     return here.factor / there.factor if here and here.base == there.base else None

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import forked
 import pytest
 import shell
 import yaml
+from msgspec.structs import replace
 from shell import ROOT
 
 from assay.describe import detect
@@ -84,7 +85,8 @@ OWN = """\
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import parameter, performance_function, run_after
+from reframe.core.builtins import parameter, performance_function, run_after, run_before
+from reframe.core.builtins import sanity_function
 from reframe.core.exceptions import PerformanceError
 from reframe.utility import udeps
 
@@ -151,8 +153,8 @@ class Recorded:
     @classmethod
     def load(cls, name: str, data: Path = DATA) -> Recorded:
         """A run under `data`/replay; a stream without a file was empty."""
-        folder = data / "replay" / name
-        files = {path.name: path.read_text() for path in sorted(folder.iterdir())}
+        found = (data / "replay" / name).glob("*")  # a list may have all of its run in `changes`
+        files = {path.name: path.read_text() for path in sorted(found)}
         return cls(files.pop("stdout", ""), files.pop("stderr", ""), files)
 
     def but(self, **change: Any) -> Recorded:

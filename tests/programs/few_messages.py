@@ -53,12 +53,12 @@ cat {recorded}
 """
 
 
-def latency(bench: Bench, *before: object) -> Run:
+def latency(bench: Bench, *before: object, **variables: str) -> Run:
     """Runs the port of osu_latency over posix, started by `before`."""
     wrapper = bench.folder / "few_messages.py"
     table = str(DATA / "osu-py" / "osu_latency.4.1.2.np2.txt")
     wrapper.write_text(PORT.format(table=table))
-    return bench.live_latency(*before, sys.executable, wrapper)
+    return bench.live_latency(*before, sys.executable, wrapper, **variables)
 
 
 def perftest(bench: Bench, *arguments: str, program: str = PROGRAM, **more: Any) -> Run:

@@ -83,6 +83,7 @@ def serve() -> None:
         child = os.fork()
         if not child:
             become(order)
+            gc.disable()  # a run of a test ends before it would need it
             from reframe.frontend.cli import main
 
             sys.exit(main())

@@ -68,7 +68,8 @@ def test_a_partition_without_what_a_test_needs(bench):
     bench.partition(features=["intra-node", "storage"], extras={})
     features = {"btio_built": {"classes": ["S"], "subtypes": ["full"]}}
     bench.stack("any", ["hpl", "btio", "iozone"], **features)
-    run = bench.run("-n", "Hpl$|BtIo.*full.*ompio|Iozone%.*cached")
+    those = ("-n", "Hpl$|BtIo.*full.*ompio|Iozone%.*cached", "-c", "reframe/storage")
+    run = bench.run(*those, path="reframe/compute/hpl.py")
     assert "Traceback" not in run.output
     for test, needed in (("Hpl", "memory_bytes"), ("BtIo", "directory"), ("Iozone", "directory")):
         assert run.case(test).result == "skip"
@@ -79,7 +80,7 @@ def test_a_partition_that_does_not_say_how_many_cores_it_has(bench):
     """If the suite assumed one core, the test would be skipped, or run with one rank."""
     bench.partition(processor={"num_cpus_per_core": 1})
     bench.stack("any", ["hpl"])
-    run = bench.run("-n", "Hpl$")
+    run = bench.run("-n", "Hpl$", path="reframe/compute/hpl.py")
     assert run.case("Hpl").result == "skip"
     assert "undescribed: partition 'here': processor: num_cpus is missing" in run.output
 

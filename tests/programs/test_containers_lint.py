@@ -13,6 +13,8 @@ import pytest
 import shell
 from shell import ROOT
 
+from assay import catalogue
+
 lint = shell.module("ci/image-lint.py")
 DEFINITIONS = sorted((ROOT / "containers").glob("*.def"))
 
@@ -173,3 +175,12 @@ def test_a_file_that_cannot_be_read_is_one_line(
     done = run(file)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [f"image-lint: {file}: {said}"]
+
+
+def test_the_image_of_debian_has_the_packages_of_the_catalogue():
+    definition = (ROOT / "containers/debian.def").read_text()
+    (command,) = re.findall(r"^  (awk .*) \|\n    xargs sh /inputs/install.sh ", definition, re.M)
+    found = shell.run("bash", "-c", command.replace("/opt/assay", str(ROOT)))
+    known = {program.debian for program in catalogue.PROGRAMS.values() if program.debian}
+    # iozone3 is in non-free, so the builder of the image decides about it.
+    assert {*found.stdout.split()} == known - {"iozone3"} != set()

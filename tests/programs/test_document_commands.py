@@ -168,9 +168,9 @@ def test_a_test_outside_of_the_checkout_runs_on_an_installed_assay(copy: Path) -
     """docs/my-benchmark.md: the package is built, installed, and used from elsewhere."""
     folder = copy.parent
     follow(BESIDE, folder)
-    python = folder / "mybench/venv/bin/python"
+    python = folder / "venv/bin/python"
     said = shell.run(python, "-c", "import assay; print(assay.__file__)", cwd=folder)
-    assert Path(said.stdout.strip()).is_relative_to(folder / "mybench/venv")
+    assert Path(said.stdout.strip()).is_relative_to(folder / "venv")
     reports = sorted((folder / "mybench/results/reports").glob("run-report-*.json"))
     good, torn = (yaml.safe_load(report.read_text())["runs"][0]["testcases"] for report in reports)
     assert [case["result"] for case in good] == ["pass"]

@@ -1,22 +1,29 @@
 """Tests of the documents: the commands that they give to a newcomer are run here."""
 
+import contextlib
+import importlib.util
+import os
 import re
 import shutil
-from pathlib import Path
+import sys
 
 import job_scripts
 import pytest
 import shell
-import yaml
-from bench import ROOT, Recorded, run_reframe
-from test_document_commands import blocks, localised
+from bench import ROOT, run_reframe
+from test_document_commands import blocks, copy, lines, localised
+from tests.pure.parse.test_registry import keeps_the_contract
 
-from assay import catalogue, cli, files
+from assay import cli, files
 from assay.judge import Reference, References
+from assay.parse import ParseError
+
+__all__ = ["copy"]  # a fixture
 
 pytestmark = pytest.mark.slow
 
 SITE, BENCHMARK = "docs/adding-a-site.md", "docs/adding-a-benchmark.md"
+OUTSIDE = "docs/my-benchmark.md"
 
 
 def of_site():
@@ -89,41 +96,83 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     assert found.lower_bound == pytest.approx(12100 * 0.95)
 
 
-STREAM = """\
-Function    Best Rate MB/s  Avg time     Min time     Max time
-Copy:           11837.1     0.013607     0.013517     0.013874
-Triad:          12001.5     0.020111     0.019998     0.020305
-"""
+def as_shown(page, folder):
+    """Writes the files that a page shows; one that is there gets what is shown at its end."""
+    for text in (text for language in ("python", "yaml") for text in blocks(page, language)):
+        if name := re.match(r"# ([\w./-]+)\n", text):
+            file = folder / name[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            before = file.read_text() if file.exists() else ""
+            file.write_text(before + text.removeprefix(name[0]))
 
 
-def test_the_benchmark_of_the_document_runs(bench):
-    """docs/adding-a-benchmark.md, steps 2 and 4, with the test class as printed there."""
-    test = blocks(BENCHMARK, "python")[1]
-    checks = bench.check(
-        "stream",
-        "import reframe as rfm\n"
-        "from assay.run.strict import StrictCheck\n"
-        "from assay.parse import Parsed, ParseError\n"
-        "class stream:\n"
-        "    @staticmethod\n"
-        "    def parse(text):\n"
-        "        head, *lines = text.splitlines()\n"
-        "        if not head.startswith('Function'):\n"
-        "            raise ParseError('no header of STREAM', 1, head)\n"
-        "        rows = tuple({'function': l.split(':')[0], 'rate': float(l.split()[1])}"
-        " for l in lines)\n"
-        "        return Parsed('stream', 'stream', '5.10', rows[-1]['function'] == 'Triad', rows,"
-        " {'rate': 'MB/s'})\n\n\n" + test,
-    )
-    reference = yaml.safe_load(blocks(BENCHMARK, "yaml")[1])[0]["metrics"]["triad"]
-    bench.expect("Stream", {"triad": {**reference, "value": 12000}})
-    faults = yaml.safe_load(blocks(BENCHMARK, "yaml")[2])
-    bench.catches(faults, Recorded(STREAM), checks)
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".venv" not in path.parts and "__pycache__" not in path.parts
+    }
 
 
-#: Where a program might be named. Sites and locks have their own words for its package.
-TESTS = ("tests/pure", "tests/programs", "tests/clusters", "lab/tests")
-CODE = ("src", "reframe", "ci", "containers", "lab/vcluster", "lab/vgpu", *TESTS)
+def in_copy(copy, *command):
+    """Runs a command in a copy of the checkout, whose library goes before the installed one."""
+    variables = {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = shell.run(*command, cwd=copy, **{**os.environ, **variables})
+    assert done.returncode == 0, done.stdout[-5000:]
+    return done.stdout
+
+
+def test_the_benchmark_of_the_document_is_three_files_and_its_data(copy):
+    """docs/adding-a-benchmark.md, as it stands there, in a copy of the checkout."""
+    before = contents(copy)
+    as_shown(BENCHMARK, copy)
+    (copy / "tests/data/sysbench").mkdir()
+    (copy / "tests/data/sysbench/healthy.txt").write_text(blocks(BENCHMARK, "text")[0])
+    shown = {name for name, text in contents(copy).items() if before.get(name) != text}
+    by_hand = {name for name in shown if not name.startswith("tests/data/")}
+    named = {cells[0]: cells[1] for cells in rows("file")}
+    stated = [ticked(cell)[0] for cell, what in named.items() if not what.startswith("data")]
+    example = {"NAME": "sysbench", "KIND": "compute"}
+    assert by_hand == {re.sub("NAME|KIND", lambda at: example[at[0]], name) for name in stated}
+    assert len(by_hand) == 3
+
+    for line in lines(BENCHMARK):
+        if "reframe -C" not in line.text:  # it needs the program
+            in_copy(copy, "bash", "-c", line.text)
+    files = [name for name in by_hand if name.endswith(".py")]
+    python = copy / ".venv/bin/python"
+    in_copy(copy, python, "-m", "ruff", "check", "--no-cache", *files)
+    in_copy(copy, python, "-m", "ruff", "format", "--no-cache", "--check", *files)
+    contract = ["tests/pure/parse/test_registry.py", "tests/pure/test_catalogue.py"]
+    contract += ["tests/programs/test_recorded_faults.py", "tests/programs/test_containers_lint.py"]
+    contract += [
+        "tests/pure/test_cards.py",
+        "tests/pure/describe/test_expect.py",
+        "tests/programs/test_node.py",
+    ]
+    chosen = "sysbench or packages_of_the_catalogue or promises_are_current or suite_loads"
+    call = ("-m", "pytest", "-q", "-p", "no:cacheprovider", *contract, "-k", chosen)
+    in_copy(copy, python, *call)
+
+
+def test_the_parser_of_a_benchmark_outside_of_the_suite_keeps_the_contract(tmp_path):
+    """docs/my-benchmark.md: what a newcomer copies has nothing that the suite refuses."""
+    as_shown(OUTSIDE, tmp_path)
+    mine = tmp_path / "mybench"
+    python, options = sys.executable, ("--no-cache", "--config", ROOT / "pyproject.toml")
+    for action in (("check",), ("format", "--check")):
+        done = shell.run(python, "-m", "ruff", *action, *options, mine)
+        assert done.returncode == 0, done.stdout
+    spec = importlib.util.spec_from_file_location("copyrate_of_the_page", mine / "copyrate.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    output = shell.run(python, mine / "src/copyrate.py").stdout
+    assert module.parse(output).sound
+    for end in range(len(output.rstrip())):
+        keeps_the_contract(module.parse, output[:end])
+        with contextlib.suppress(ParseError):
+            assert not module.parse(output[:end]).complete
 
 
 def rows(heading):
@@ -137,62 +186,11 @@ def ticked(cell):
     return re.findall(r"`([^`]+)`", cell)
 
 
-def test_a_new_benchmark_is_four_files_and_its_data():
-    named = {cells[0]: cells[1] for cells in rows("file")}
-    files = [cell for cell, what in named.items() if not what.startswith("data")]
-    assert [ticked(file) for file in files] == [
-        ["src/assay/parse/NAME.py"],
-        ["src/assay/catalogue.yaml"],
-        ["reframe/KIND/NAME.py"],
-        ["tests/pure/test_outputs_NAME.py"],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("word", "names"),
-    [
-        ("fabtests", r"fabtests|fi_rma_bw|libfabric"),
-        ("fio", r"\b[Ff]io\b"),
-    ],
-)
-def test_no_file_but_those_of_the_document_knows_the_benchmark(word, names):
-    """Each file that names the program is in the list of its commit, or is the catalogue."""
-    lists = {ticked(c[0])[0]: ticked(c[2]) for c in rows("benchmark")}
-    form = [
-        re.escape(ticked(c[0])[0]).replace("NAME", r"\w+").replace("KIND", r"\w+")
-        for c in rows("file")
-    ]
-    text = (ROOT / BENCHMARK).read_text()
-    more = text[text.index("need one file more:") : text.index("Two benchmarks added")]
-    form += [f"{re.escape(kind).replace('NAME', '.*')}.*" for kind in ticked(more) if "/" in kind]
-    for file in lists[word]:
-        assert any(re.fullmatch(pattern, file) for pattern in form), file
-    knows = {
-        str(path.relative_to(ROOT))
-        for folder in CODE
-        for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".sh", ".yaml", ".def") and path != Path(__file__)
-        if re.search(names, path.read_text())
-    }
-    assert knows == {*lists[word], "src/assay/catalogue.yaml"}
-
-
-def test_the_entry_of_the_document_is_that_of_the_catalogue():
-    entry = yaml.safe_load(blocks(BENCHMARK, "yaml")[0])
-    known = yaml.safe_load(catalogue.FILE.read_text())["stream"]
-    assert entry == {"stream": known}
-
-
 @pytest.mark.parametrize("document", [BENCHMARK, SITE])
 def test_the_documents_name_files_that_are_there(document):
     text = (ROOT / document).read_text()
     named = set(re.findall(r"\]\((\.\./[^)]+)\)|`((?:src|tests|site-config)/[\w./-]+)`", text))
-    example = {
-        "src/assay/parse/stream.py",
-        "tests/data/stream/",
-        "tests/pure/test_outputs_stream.py",
-    }
-    example |= {path for _, path in named if re.search("NAME|SITE|mycluster", path)}
+    example = {path for _, path in named if re.search("NAME|SITE|mycluster|sysbench", path)}
     for link, path in named:
         if path not in example:
             target = (ROOT / "docs" / link).resolve() if link else ROOT / path

@@ -266,14 +266,14 @@ class Ended:
         assert memory < MEMORY
 
 
-#: Each command with each of its files; the short run takes a third of them.
+#: Each command with each of its files; the short run takes a sixth of them.
 CASES = [(words, what) for words, those in FILES.items() for what in those]
 
 
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        case if number % 3 == 0 else pytest.param(*case, marks=pytest.mark.long)
+        case if number % 6 == 0 else pytest.param(*case, marks=pytest.mark.long)
         for number, case in enumerate(CASES)
     ],
 )

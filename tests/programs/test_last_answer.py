@@ -1,15 +1,20 @@
 """What every command says of the last run: never what an older run came to."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree as Xml
 
 import pytest
 import shell
 from bench import OWN, ROOT, run_reframe
+
+from assay import cli
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +45,11 @@ COMMANDS = {
 
 def assay(bench, command, *words):
     made = [str(bench.results / w) if w.endswith((".xml", ".prom")) else w for w in words]
-    return shell.run(
-        *(sys.executable, "-m", "assay", command, *made), cwd=ROOT, ASSAY_RESULTS=bench.results
-    )
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+        patch.setenv("ASSAY_RESULTS", str(bench.results))
+        code = cli.main([command, *made])
+    return SimpleNamespace(returncode=code, stdout=said.getvalue())
 
 
 @pytest.fixture

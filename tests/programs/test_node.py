@@ -176,7 +176,7 @@ def test_a_file_whose_tests_are_not_strict_or_cannot_be_made_is_red(bench):
         "node/unfit.py: Lenient does not derive from StrictCheck",
         "Shadow has a parameter 'partition', by which references are looked up",
         "node/unfit.py: Torn cannot be made: ValueError: no such size",
-        "Odd declares: 'rate': unknown unit 'MBps'; did you mean 'MB/s'?",
+        "Odd declares: 'rate': unknown unit 'MBps': write Unit(",
     ):
         assert cause in "; ".join(outcome.record["problems"])
 

@@ -16,12 +16,16 @@ DAY = 86400.0
 
 
 def case(
-    value: float | None = 10.0, node: str = "node01", name: str = "Made", **other: Any
+    value: float | None = 10.0,
+    node: str = "node01",
+    name: str = "Made",
+    unit: str = "GB/s",
+    **other: Any,
 ) -> Case:
-    """A made case with one metric: a bandwidth of `value` GB/s."""
+    """A made case with one metric: a bandwidth of `value`."""
     known: dict[str, Any] = {
         "verdict": Verdict.PASS,
-        "metrics": (Metric("bandwidth", value, "GB/s", Verdict.PASS),),
+        "metrics": (Metric("bandwidth", value, unit, Verdict.PASS),),
         "recorded": True,
         "nodes": (node,),
         "scheduler": "slurm",

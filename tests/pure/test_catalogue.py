@@ -31,14 +31,6 @@ def test_the_shell_script_can_read_the_file_line_by_line():
             assert f"  debian: {program.debian}\n" in text
 
 
-def test_the_image_of_debian_has_the_packages_of_the_catalogue():
-    definition = (ROOT / "containers/debian.def").read_text()
-    for program in catalogue.PROGRAMS.values():
-        # iozone3 is in non-free, so the builder of the image decides about it.
-        if program.debian and program.debian != "iozone3":
-            assert f" {program.debian} " in definition.replace("\n", " ")
-
-
 @cache
 def asked_for():
     """The words that tests select stacks by: `+word` in their text, and programs between GPUs."""

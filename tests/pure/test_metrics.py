@@ -1,5 +1,8 @@
 """The table of units: kinds, sides of faults, factors, and units that are not in it."""
 
+import copy
+import pickle
+
 import pytest
 
 from assay import metrics
@@ -31,7 +34,25 @@ def test_less_of_a_time_is_better_and_of_nothing_else():
 def test_a_unit_that_is_not_there_is_one_line_with_the_remedy():
     (line,) = metrics.unknown({"triad": "MBps", "copy": "MB/s"})
     assert line == (
-        "declares: 'triad': unknown unit 'MBps'; did you mean 'MB/s'? "
-        "(new units go into src/assay/metrics.py)"
+        'declares: \'triad\': unknown unit \'MBps\': write Unit("MBps", "rate"), or "time" or '
+        "\"other\", with assay.metrics.Unit; did you mean 'MB/s'?"
     )
-    assert metrics.unknown({"speed": "furlong/fortnight"})[0].endswith("metrics.py)")
+
+
+def test_a_test_brings_a_unit_of_its_own():
+    mips = metrics.Unit("MIPS", "rate")
+    assert metrics.unknown({"speed": mips, "wait": metrics.Unit("tick", "time")}) == []
+    assert (mips, metrics.fault(mips), metrics.fault("MIPS")) == ("MIPS", "lower", "both")
+    assert metrics.lower_is_better(metrics.Unit("tick", "time"))
+    assert metrics.factor(metrics.Unit("kop/s", "rate", "op/s", 1e3), "Mop/s") == 1e-3
+    assert metrics.factor(mips, "op/s") is None
+    assert metrics.own(["MB/s", mips, "MIPS"]) == {"MIPS": "rate"}
+    for copied in (copy.deepcopy(mips), pickle.loads(pickle.dumps(mips))):  # as ReFrame does
+        assert (copied, copied.kind) == ("MIPS", "rate")
+
+
+def test_a_unit_of_a_test_has_a_kind_and_does_not_contradict_the_table():
+    with pytest.raises(ValueError, match="the kind is one of rate, time, other"):
+        metrics.Unit("MIPS", "speed")
+    (line,) = metrics.unknown({"copy": metrics.Unit("MB/s", "time")})
+    assert line == "declares: 'copy': MB/s is the unit of a rate already"

@@ -96,7 +96,6 @@ def run(names: Sequence[str], folder: Path) -> int:
             judged = References.load(found[name].with_name("references.yaml"))
             more = f"rules to record: {judged.recorded}"
             lines.append(f"references: {judged.judged} metrics judged, {more}")
-            lines += [f"  {line}" for line in judged.order()]
         except (ReframeError, ReferencesError, promise.PromiseError) as error:
             bad += 1
             lines = [f"REFUSED: {error}"]
@@ -152,12 +151,13 @@ def _judging(test: str, path: Path) -> Iterator[str]:
     nodes = {key.value: value for key, value in tree.value} if tree else {}
     for kind, part in (("references", "metrics"), ("recorded", "why")):
         for entry, node in zip(said.get(kind) or (), nodes[kind].value if kind in nodes else ()):
-            if {test, "*"} & {*listed(entry["for"].get("test", "*"))}:
+            blocks = [entry["for"], *(each["for"] for each in entry.get("also", ()))]
+            for block in (b for b in blocks if {test, "*"} & {*listed(b.get("test", "*"))}):
                 inside = next(value for key, value in node.value if key.value == part)
                 for at in [key for key, _ in inside.value] if part == "metrics" else [inside]:
                     where = f"{os.path.relpath(path)}:{at.start_mark.line + 1}"
                     line = text.splitlines()[at.start_mark.line].strip()
-                    yield f"{where}: {describe(entry['for'])}: {line}"
+                    yield f"{where}: {describe(block)}: {line}"
 
 
 def runs(file: Path, name: str | None = None) -> tuple[int, list[str]]:

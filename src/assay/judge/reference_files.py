@@ -204,7 +204,7 @@ def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]
                 lower, upper = (0, None) if sign == ">=" else (None, 0)
                 spec = {"value": float(value), "unit": unit, "lower": lower, "upper": upper}
                 entry["metrics"][name] = spec
-        if fault := _weak(entry) or (_hidden(entry, above) if kind is Document else ""):
+        if fault := weak(entry) or (_hidden(entry, above) if kind is Document else ""):
             raise ReferencesError(f"{path}: references/{number}/{fault}")
         above.append(entry)
         for other in entry.get("also", ()):
@@ -234,10 +234,11 @@ def included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Map
     return found
 
 
-def _weak(entry: Mapping[str, Any]) -> str:
+def weak(entry: Mapping[str, Any]) -> str:
     """Why an entry lets a fault pass, with the key: no bound on the side of a fault, or a wide one.
 
-    An entry may give a reason for a wide tolerance.
+    An entry may give a reason for a wide tolerance. Of a unit that a test brings, nothing is known
+    before the test is.
     """
     for word in listed(entry["for"].get("profile", "*")):
         if word not in ("full", "smoke", "*"):
@@ -287,7 +288,7 @@ def widths(entry: Mapping[str, Any]) -> Iterator[str]:
         for side, most in WIDEST.items():
             if spec[side] is None:
                 floor = side == "lower" and "peak_floor" in spec
-                if metrics.fault(spec["unit"]) == "both" and not floor:
+                if metrics.kind(spec["unit"]) == "other" and not floor:
                     yield f"metrics/{metric}: {side} is null (a fault may lie on either side)"
             elif abs(spec[side]) > abs(most):
                 yield f"metrics/{metric}: {side} {spec[side]:g} is beyond {most:g}"

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from assay import metrics
 from assay.judge import reference_files
 from assay.judge.reference_files import ReferencesError, Scalar
-from assay.metrics import UNITS
 from assay.quantities import number
 
 #: ``partition``, ``environ``, ``test`` and every parameter of a case.
@@ -218,14 +218,6 @@ class References:
             }
         return {}
 
-    def order(self) -> list[str]:
-        """What the entries judge that a person wrote, one line each, in the order that counts."""
-        return [
-            f"{path.name} references/{at}: {', '.join(each['metrics'])} of {describe(each['for'])}"
-            for path, entries in self._files.items()
-            for at, each in enumerate(entries)
-        ]
-
     def calibrated_under(self, case: Case) -> str:
         """Hash of the settings of the machine when the case was calibrated; empty if not known."""
         mine = (entry["source"] for entry in self.calibrated if _matches(entry["for"], case))
@@ -289,7 +281,7 @@ class References:
 
     def _reference(self, entry: _Entry, metric: str, unit: str, peak: float | None) -> Reference:
         spec = entry["metrics"][metric]
-        its, asked = UNITS.get(spec["unit"]), UNITS.get(unit)
+        its, asked = metrics.unit(spec["unit"]), metrics.unit(unit)
         scale = 1.0
         if its and asked and its.base == asked.base:
             scale = its.factor / asked.factor
@@ -298,6 +290,9 @@ class References:
                 f"{self._named}: references: {metric!r} is in {spec['unit']!r}, "
                 f"the test reports {unit!r}; give the reference in that unit"
             )
+        mine = {**entry, "metrics": {metric: {**spec, "unit": unit}}}
+        if unit not in metrics.UNITS and (fault := reference_files.weak(mine)):
+            raise ReferencesError(f"{self._named}: references: {fault}")
         source = entry["source"]
         if not isinstance(source, str):
             reason = f" ({source['reason']})" if "reason" in source else ""
@@ -334,5 +329,5 @@ def _matches(wanted: Mapping[str, Any], case: Case) -> bool:
 
 def _of_unit(rule: Mapping[str, Any], unit: str) -> bool:
     """Whether a rule is for metrics in this unit; without `units` and `kinds` it is for all."""
-    kind = UNITS[unit].kind if unit in UNITS else None
+    kind = metrics.kind(unit)
     return unit in rule.get("units", [unit]) and kind in rule.get("kinds", [kind])

@@ -13,12 +13,24 @@ from __future__ import annotations
 import sys
 from traceback import walk_stack
 from types import SimpleNamespace
+from typing import Any
 
+import reframe.core.decorators
 import reframe.core.warnings
+import reframe.frontend.loader
+from reframe.core.exceptions import what
 from reframe.frontend import printer
 from reframe.utility import osext
 
 from assay import files
+
+#: The exceptions for which ReFrame left out tests; it only warns of them.
+refused: list[tuple[Any, Any, Any]] = []
+
+
+def _refused(*raised: Any) -> str:
+    refused.append(raised)
+    return str(what(*raised))
 
 
 def _stack() -> list[SimpleNamespace]:
@@ -31,7 +43,11 @@ def _tail(*of: object) -> list[str]:
 
 
 def install() -> None:
-    """Makes ReFrame's warnings look only at frames, and the lines clean that it prints."""
+    """Makes ReFrame's warnings look only at frames, and the lines clean that it prints.
+
+    What it refuses to load is kept in :data:`refused`.
+    """
+    reframe.core.decorators.what = reframe.frontend.loader.what = _refused
     printer.osext = SimpleNamespace(**{**vars(osext), "tail": _tail})
     reframe.core.warnings.inspect = SimpleNamespace(
         stack=_stack, getmodule=lambda frame: sys.modules.get(frame.f_globals.get("__name__", ""))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from reframe.core.exceptions import ReframeSyntaxError
+
 from assay import metrics
 from assay.judge import Ratios, curves
 from assay.parse import Parsed, ParseError, Quantity
@@ -15,13 +17,17 @@ from assay.parse import Parsed, ParseError, Quantity
 Measured = Quantity | float | Sequence[float]
 
 
-def read_output(read: Callable[[], Parsed], program: str) -> tuple[Parsed | None, list[str]]:
+def read_output(
+    read: Callable[[], Parsed], program: str, failed: bool
+) -> tuple[Parsed | None, list[str]]:
     """The output, and what is wrong with it, one line each; None if it cannot be read.
 
     Values that were rounded away (:attr:`assay.parse.Parsed.rounded`) are no problem here.
 
     :param read: the parser, for the outputs in the stage directory.
     :param program: what messages call the program if its output does not say its name.
+    :param failed: whether the launch failed for another reason, too. Otherwise an error of `read`
+        that is no :class:`ParseError` is one of the test, and is passed on.
     """
     try:
         parsed = read()
@@ -29,6 +35,10 @@ def read_output(read: Callable[[], Parsed], program: str) -> tuple[Parsed | None
         return None, [f"{program}: {error}"]
     except OSError as error:
         return None, [f"{program} left no {error.filename} ({error.strerror})"]
+    except Exception as error:
+        if not failed:
+            raise
+        return None, [f"{program}: {error}"]
     exact = [problem for problem in parsed.problems if problem not in parsed.rounded]
     cut = [] if parsed.complete else ["the output is incomplete: it stops half-way"]
     return parsed, [f"{parsed.program}: {problem}" for problem in (*exact, *cut)]
@@ -62,18 +72,18 @@ def _listed(sizes: Sequence[Any]) -> str:
 def in_declared_units(
     measured: Mapping[str, Measured], declared: Mapping[str, str]
 ) -> tuple[dict[str, list[float]], list[str]]:
-    """The plain values of each metric, and the metrics that are missing or have another unit.
+    """The plain values of each metric, and the metrics that are missing or not finite.
 
-    :param declared: unit of every metric that must be present; no other metric may be present.
+    :param declared: unit of every metric that must be present.
+    :raises ReframeSyntaxError: a metric is not declared, or in another unit.
     """
     problems = [f"metric {name!r} was not extracted" for name in declared if name not in measured]
-    problems += [f"metric {name!r} is not declared" for name in measured if name not in declared]
     samples: dict[str, list[float]] = {}
     for name, value in measured.items():
-        if isinstance(value, Quantity):
-            unit = declared.get(name, value.unit)
-            if value.unit != unit:
-                problems.append(f"metric {name!r} is in {value.unit!r}, not in {unit!r}")
+        if name not in declared:
+            raise ReframeSyntaxError(f"metric {name!r} is not declared")
+        if isinstance(value, Quantity) and value.unit != (unit := declared[name]):
+            raise ReframeSyntaxError(f"metric {name!r} is in {value.unit!r}, not in {unit!r}")
         many = value.value if isinstance(value, Quantity) else value
         values = many if isinstance(many, Sequence) else [many]
         samples[name] = [float(one) if isinstance(one, float) else one for one in values]

@@ -22,7 +22,7 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ConfigError, PerformanceError, ReframeSyntaxError, SanityError
+from reframe.core.exceptions import PerformanceError, ReframeSyntaxError, SanityError
 
 from assay import accused, deadline, files, judge, reframe_compat, slurm
 from assay import metrics as known
@@ -73,7 +73,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     sanity        is the run believed: exit code,        implements :meth:`read`, :meth:`requested`,
                   output, problems, load                 :meth:`examine`, :meth:`missed`,
                                                          :meth:`accused`
-                  is it good: metrics against            implements :meth:`measure`, :meth:`peaks`,
+    and then      is it good: metrics against            implements :meth:`measure`, :meth:`peaks`,
                   references, curves against             states :attr:`curve`
                   plausibility; the record is written
     performance   ReFrame stores the values; then what   (nothing)
@@ -157,7 +157,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Chooses the number of processes and of nodes; by default one. Runs after setup."""
 
     def launch_prefix(self) -> list[str]:
-        """Words of the launcher before the program, which start each rank. Runs before the run."""
+        """Words before the program that start each rank, whose files it puts where ranks run."""
         return []
 
     def read(self) -> Parsed:
@@ -257,7 +257,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _prepare_the_job(self) -> None:
         partition = self.current_partition
         if problems := known.unknown(self.declares):
-            raise ConfigError(f"{type(self).__name__}: {'; '.join(problems)}")
+            raise ReframeSyntaxError("; ".join(problems))
         launcher, here = partition.launcher_type, partition.scheduler.is_local
         why = job_request.unable(launcher, self.parallel, here)
         name = f"{partition.fullname}: the launcher {launcher.registered_name}"
@@ -398,7 +398,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._end_if_not_begun()
         problems, seconds = self._launch()
         of_job = self._look_at_the_job() if self._launched and self.kind != "node" else []
-        self._parsed, wrong = outputs.read_output(self.read, self._program())
+        self._parsed, wrong = outputs.read_output(self.read, self._program(), bool(problems))
         parsed = self._parsed
         rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded] if parsed else []
         problems += wrong + (outputs.not_as_requested(parsed, self.requested()) if parsed else [])
@@ -419,6 +419,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         problems += [*rounded, *slow]
         if problems:
             problems[:0] = self._nodes_lost()
+        self._record["units"] |= known.own(parsed.units.values() if parsed else ())
         self._record.update(record.of_output(parsed), doubts=doubts, notes=notes, seconds=seconds)
         if missed or busy_with:
             if said := self._undecided(missed or busy_with, moved, busy=not missed):
@@ -560,14 +561,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """
         if own := [name for name in self.perf_variables if name not in self.declares]:
             # ReFrame passes a run in which such a function raises an error.
-            self._fail([f"metric {name!r} does not come from measure()" for name in own])
+            raise ReframeSyntaxError(f"metric {own[0]!r} does not come from measure()")
         if not self.declares:
             self._attempts.passed = True
             return
         try:
             measured, peaks = dict(self.measure(parsed)), dict(self.peaks(parsed))
             values, problems = outputs.in_declared_units(measured, self.declares)
-        except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+        except (ValueError, ZeroDivisionError) as error:
             problems = [f"metrics cannot be read from the output of {parsed.program}: {error}"]
         if problems and "busy" in self._record:
             return  # the launch is left without a verdict
@@ -697,9 +698,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     ) -> dict[str, Any]:
         middle = statistics.median(values)  # the value that `judge` reports
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
-        entry: dict[str, Any] = {"value": middle, "unit": unit, "samples": [*values]}
+        entry: dict[str, Any] = {"value": middle, "unit": str(unit), "samples": [*values]}
         if peak:
-            entry["percent_of"] = record.of_peak(peak.what, peak.value, middle, unit)
+            entry["percent_of"] = record.of_peak(peak.what, float(peak.value), middle, unit)
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": record.CALIBRATION}
         expected = site.site_references().find(

@@ -19,7 +19,7 @@ from assay.declared import Figure as Declared
 from assay.judge import Verdict
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots
-from assay.show.plots import Drawing, Lines, Missing, Points
+from assay.show.plots import Drawing, Lines, Mark, Missing, Points
 from assay.store.cases import Case
 from assay.store.promise import few
 from assay.store.session import ReportError
@@ -87,7 +87,8 @@ class Figure:
     @cached_property
     def svg(self) -> str:
         """One ``<svg>`` element with ids that are unique in the page."""
-        return _embed(_pointed(plots.svg(self.canvas), self.told), self.title, self.description)
+        drawn = plots.svg(plots.draw(self.drawing))
+        return _embed(_pointed(drawn, self.told), self.title, self.words or self.caption)
 
     @property
     def document(self) -> str:
@@ -132,11 +133,13 @@ def of_lines(
     lines, unit = drawing.lines, drawing.unit
     sizes = drawing.scale == plots.SIZES
     text = binary if sizes else spaced
-    judged = " Grey bars are bounds." if any(line.marks for line in lines) else ""
-    if failed := list(_outside(drawing)):
+    marks = [(line.label, mark) for line in lines for mark in line.marks]
+    judged = " Grey bars are bounds." if marks else ""
+    if failed := [*_outside(marks, unit)]:
         judged += f" Outside its bounds: {'; '.join(failed)}."
     ideal = "; the dotted line is the ideal" if drawing.ideal else ""
-    ways = ("way", "P") if drawing.by_ranks else ()
+    by_ranks = any(line.ranks for line in lines)
+    ways = ("way", "P") if by_ranks else ()
     heads = (line.label + ("" if unit == "1" else f" [{unit}]") for line in lines)
     over = drawing.over + " [B]" * sizes
     numbers: list[tuple[str | float, ...]] = [(what, *ways, over, f"{drawing.quantity} [{unit}]")]
@@ -144,21 +147,28 @@ def of_lines(
         label = line.label.removeprefix(f"{what} = ").replace("\N{NO-BREAK SPACE}", "")
         which = (label, line.way, line.ranks) if ways else (label,)
         numbers += [(*which, x, y) for x, y in line.points]
-    said = f"{drawing.quantity} over {drawing.across or drawing.over}. {'; '.join(_ends(drawing))}."
+    table = pivot((drawing.over, *heads), [dict(line.points) for line in lines], text)
+    ends = []
+    for line in lines:
+        # Of a long line, the first and the last point.
+        points = line.points if len(line.points) <= MOST_TOLD else (line.points[0], line.points[-1])
+        told = (f"{quantity(y, unit)} at {text(x)}" for x, y in points)
+        ends.append(f"{line.label}: {', '.join(told)}")
+    said = f"{drawing.quantity} over {drawing.across or drawing.over}. {'; '.join(ends)}."
     return Figure(
         name,
         title,
         caption(f"{drawing.side or better(unit)}{ideal}.{judged}", drawing.missing),
         drawing,
         tuple(numbers),
-        pivot=pivot((drawing.over, *heads), [dict(line.points) for line in lines], text),
+        pivot=table,
         words=said[0].upper() + said[1:],
         shows=frozenset(shows),
         missing=drawing.missing,
         told={
             f"{plots.POINTS}{number}": tuple(
                 f"{line.label}, {text(x)}: {quantity(y, unit)}"
-                for x, y in line.points[:: drawing.step(line)]
+                for x, y in line.points[:: plots.step(len(line.points), by_ranks)]
             )
             for number, line in enumerate(lines)
         },
@@ -176,21 +186,11 @@ def pivot(
     )
 
 
-def _ends(drawing: Lines) -> Iterator[str]:
-    """The points of each line in words; of a long line, the first and the last one."""
-    text = binary if drawing.scale == plots.SIZES else spaced
-    for line in drawing.lines:
-        told = line.points if len(line.points) <= MOST_TOLD else (line.points[0], line.points[-1])
-        yield f"{line.label}: " + ", ".join(
-            f"{quantity(y, drawing.unit)} at {text(x)}" for x, y in told
-        )
-
-
-def _outside(drawing: Lines) -> Iterator[str]:
-    """The judged points that failed, with their bounds."""
-    unit = drawing.unit
-    failed = ((line.label, m) for line in drawing.lines for m in line.marks if m.failed)
-    for label, mark in failed:
+def _outside(marks: Iterable[tuple[str, Mark]], unit: str) -> Iterator[str]:
+    """The judged points that failed, each with the label of its line and its bounds."""
+    for label, mark in marks:
+        if not mark.failed:
+            continue
         ends = (("at least", mark.lower), ("at most", mark.upper))
         said = [f"{word} {quantity(end, unit)}" for word, end in ends if end is not None]
         bounds = " and ".join([*said, f"reference {quantity(mark.reference, unit)}"])

@@ -16,7 +16,7 @@ from assay.store.cases import Case
 def render(view: View) -> str:
     """The file: one suite, one case a name, and the case ``run`` for faults of the whole run."""
     run = view.session
-    name, seconds = f"assay {view.systems}", f"{run.elapsed:.3f}"
+    name, seconds = f"assay {'/'.join(run.systems)}", f"{run.elapsed:.3f}"
     top = Xml.Element("testsuites")
     suite = Xml.SubElement(top, "testsuite", name=name, hostname=run.host, time=seconds)
     if run.start:

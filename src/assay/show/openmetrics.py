@@ -21,7 +21,7 @@ ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 def render(view: View) -> str:
     """The file. What a session does not know has no sample, as a case that was not run."""
     run = view.session
-    system, start = {"system": view.systems}, run.start.timestamp() if run.start else None
+    system, start = {"system": "/".join(run.systems)}, run.start.timestamp() if run.start else None
     counts = vars(view.counts).items()
     cases = [({"outcome": key}, number) for key, number in counts if key != "verdict"]
     code = Exit[view.outcome.word]

@@ -19,7 +19,7 @@ from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
 from assay.show.view import View
-from assay.store.cases import Case, Session, grouped
+from assay.store.cases import Case, grouped
 from assay.store.record import Metric
 from assay.store.sanitize import line, mapping
 
@@ -30,7 +30,7 @@ MOST_SUSPECTS, MOST_CAUSES = 5, 3
 
 #: Of a run with more cases than :data:`assay.show.view.WHOLE`: how many red cases are in full, and
 #: how many rows tables and lists have.
-MOST_ROWS = 60
+MOST_ROWS = 40
 
 #: How many characters of a message the first screen shows; "Causes" has all of it.
 SHOWN = 180
@@ -79,14 +79,14 @@ def render(
         # Unlike `capitalize`, this leaves the words after the first one as they are.
         sentence=lambda text: text[:1].upper() + text[1:],
     )
-    session, cases, whole = view.session, view.cases, view.whole
+    session, whole = view.session, view.whole
+    cases = summary.sorted_cases(view.cases)
     most = sys.maxsize if whole else MOST_ROWS
     anchors = {(case.name, case.where): f"case-{n}" for n, case in enumerate(cases, 1)}
     environment.globals.update(
         sign=SIGNS.__getitem__,
         fared=suspects.FARED,
-        links=lambda case: _links(case, beside),
-        folder=_folders(beside),
+        address=_addresses(beside.resolve().parent),
         anchor=lambda case: anchors[case.name, case.where],
     )
     red = [case for case in cases if case.verdict in RED]
@@ -106,15 +106,20 @@ def render(
         whole=whole,
         most_rows=most,
         history=history,
-        site=view.systems.replace("/", ", ") or "no site",
+        site=", ".join(sorted({case.system for case in cases})) or "no site",
         counts=view.counts,
         outcome=view.outcome,
-        headlines=summary.headlines(session.cases),
+        headlines=summary.headlines([c for c in session.cases if c.proves is not None]),
         judged_cases=judged,
         few=judged < FEW * len(cases) and not red,
         otherwise=sum(coverage.values()) - judged,
         unjudged=[words for words, number in coverage.items() if not number],
-        facts=_facts(session, cases),
+        facts=[
+            ("host", session.host or "not known"),
+            *_facts(cases),
+            ("date", f"{session.start:%-d %B %Y, %H:%M %Z}" if session.start else "not known"),
+            ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
+        ],
         suspects=view.suspects,
         unnamed=[cause for cause in view.causes if not (cause.nodes or cause.part)],
         to_do=to_do,
@@ -132,7 +137,7 @@ def render(
         cases=cases if whole else red[:most],
         red=len(red),
         folded=[] if whole else _folded(cases, most),
-        provenance=[*_settings(cases), *_provenance(cases)],
+        provenance=[*_settings(cases), *_provenance(view.cases)],
         style=Markup((HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704
         script=Markup((HERE / "page.js").read_text(encoding="utf-8")),  # noqa: S704
     )
@@ -182,18 +187,6 @@ def _folded(cases: Sequence[Case], most: int) -> list[tuple[str, summary.Counts,
     ]
 
 
-def _folders(beside: Path) -> Callable[[Case], str]:
-    """Makes the address of the folder of a case, which has its outputs and its record."""
-    start = beside.resolve().parent
-    above = cache(lambda folder: os.path.relpath(folder.resolve(), start))
-
-    def address(case: Case) -> str:
-        folder = case.outputs[0].parent
-        return urllib.parse.quote(f"{above(folder.parent)}/{folder.name}/")
-
-    return address
-
-
 def themed(svg: str) -> str:
     """A drawing whose colours are those of the page, light or dark."""
     pattern = "|".join(map(re.escape, COLOURS))
@@ -235,8 +228,8 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, "not known" if tree is None else str(tree)
 
 
-def _facts(session: Session, cases: Sequence[Case]) -> list[tuple[str, str]]:
-    """What the first screen says about the run: (what, value)."""
+def _facts(cases: Sequence[Case]) -> list[tuple[str, str]]:
+    """What the first screen says of where the cases ran, and of what: (what, value)."""
     nodes = sorted({node for case in cases for node in case.hosts})
     named = ", ".join(nodes[:MOST_SUSPECTS]) + (" ..." if len(nodes) > MOST_SUSPECTS else "")
     commits = {mapping(case.provenance.get("suite")).get("commit") for case in cases}
@@ -245,14 +238,10 @@ def _facts(session: Session, cases: Sequence[Case]) -> list[tuple[str, str]]:
         for case in cases
         if case.verdict is not None
     }
-    started = session.start.strftime("%-d %B %Y, %H:%M %Z") if session.start else "not known"
     return [
-        ("host", session.host or "not known"),
         ("nodes", f"{len(nodes)}: {named}" if nodes else "not recorded"),
         ("suite", ", ".join(sorted(filter(None, map(line, commits)))) or "commit not recorded"),
         ("stack", "; ".join(sorted(stacks)) or "nothing ran"),
-        ("date", started),
-        ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
     ]
 
 
@@ -307,8 +296,9 @@ def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _links(case: Case, beside: Path) -> list[tuple[str, str]]:
-    """(name, address) of the outputs of a case."""
-    start = beside.resolve().parent
-    paths = ((path.name, os.path.relpath(path.resolve(), start)) for path in case.outputs)
-    return [(name, urllib.parse.quote(path)) for name, path in paths]
+def _addresses(start: Path) -> Callable[[Path], str]:
+    """Makes the address of an output of a case, or of its folder, as seen from `start`."""
+    above = cache(lambda folder: os.path.relpath(folder.resolve(), start))
+    return lambda path: urllib.parse.quote(
+        f"{above(path.parents[1])}/{path.parent.name}/{path.name}"
+    )

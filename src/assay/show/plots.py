@@ -138,14 +138,10 @@ class Lines:
     side: str = ""
     ways: tuple[str, ...] = ()
 
-    @property
-    def by_ranks(self) -> bool:
-        """Whether the number of ranks varies. The markers then show it."""
-        return any(line.ranks for line in self.lines)
 
-    def step(self, line: Line) -> int:
-        """A marker is drawn at each of so many points of a line."""
-        return max(1, len(line.points) // (12 if self.by_ranks else 24))
+def step(points: int, by_ranks: bool) -> int:
+    """A marker is drawn at each of so many points of a line."""
+    return max(1, points // (12 if by_ranks else 24))
 
 
 @dataclass(frozen=True)
@@ -197,7 +193,8 @@ def _lines(drawing: Lines) -> Canvas:
     figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     handles: list[Any] = []
-    by_ranks = drawing.by_ranks
+    # The markers show the number of ranks, if it varies.
+    by_ranks = any(line.ranks for line in drawing.lines)
     seen: Counter[tuple[int, str]] = Counter()
     for place, line in enumerate(drawing.lines):
         number = drawing.ways.index(line.way) if drawing.ways else place
@@ -207,7 +204,7 @@ def _lines(drawing: Lines) -> Canvas:
             *zip(*line.points),
             color=PALETTE[number % len(PALETTE)],
             marker=_of_ranks(line.ranks) if by_ranks else MARKERS[number % len(MARKERS)],
-            markevery=drawing.step(line),
+            markevery=step(len(line.points), by_ranks),
             gid=f"{POINTS}{place}",
             linestyle=DASHES[dash % len(DASHES)],
             label=line.label.lstrip("_") or "?",

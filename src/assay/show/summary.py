@@ -15,7 +15,7 @@ from assay.judge import GREEN, LAUNCHES_TO_PASS, RED, Fault, Outcome, Verdict, w
 from assay.judge import outcome as ladder
 from assay.show import remedies
 from assay.store.cases import Case, Session, grouped
-from assay.store.record import BUSY, CALIBRATION, Metric
+from assay.store.record import BROKEN, BUSY, CALIBRATION, Metric
 from assay.store.sanitize import line, mapping
 
 if TYPE_CHECKING:
@@ -117,13 +117,15 @@ def _faults(session: Session) -> Iterator[Fault]:
     calibrated = sum(CALIBRATION in [m.why for m in case.metrics] for case in session.cases)
     undecided = [case for case in session.cases if case.verdict is Verdict.INCONCLUSIVE]
     busy = [case.busy for case in undecided if case.busy]
+    of_code = sum(BROKEN in case.why for case in undecided)
     if calibrated:
         yield Fault(f"{_cases(calibrated)} measured to calibrate, and not judged")
     for number, before, after, verdict in (
         # What is missing is a fault of its own.
         (counts.failed - counts.missing, "", "failed", Verdict.FAIL),
         (len(busy), f"{BUSY}: {''.join(busy[:1])}; ", UNDECIDED, Verdict.INCONCLUSIVE),
-        (len(undecided) - len(busy), "", UNDECIDED, Verdict.INCONCLUSIVE),
+        (of_code, "its test is broken, not the machine; ", UNDECIDED, Verdict.INCONCLUSIVE),
+        (len(undecided) - len(busy) - of_code, "", UNDECIDED, Verdict.INCONCLUSIVE),
     ):
         if number:
             yield Fault(f"{before}{_cases(number)} {after}", verdict, of_cases=True)
@@ -147,16 +149,18 @@ def judged(cases: Iterable[Case]) -> int:
 def headlines(cases: Sequence[Case]) -> list[tuple[str, tuple[Case, Metric] | None]]:
     """The number for each of :data:`HEADLINES`; None if none was measured.
 
-    There is none at all if no record says what its metrics prove, as in a run of an older suite.
+    :param cases: those whose records say what their metrics prove; in a run of an older suite,
+        there is none, and so no headline.
+
     A judged number comes first, of these the worst verdict, then most nodes, then the best value.
     """
     found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
-    if all(case.proves is None for case in cases):
+    if not cases:
         return []
     for case in cases:
         proves = case.proves or {}
         for metric in case.metrics:
-            unit = metrics.UNITS.get(metric.unit)
+            unit = metrics.unit(metric.unit)
             for name, (base, word) in HEADLINES.items():
                 named = metric.name in proves.get(word, ())
                 if unit and unit.base == base and metric.value and named:
@@ -185,7 +189,7 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
 
 def closing_lines(view: View) -> list[str]:
     """The last lines of a run: causes, reasons, counts and verdict."""
-    session, counts, ordered = view.session, view.counts, view.cases
+    session, counts, ordered = view.session, view.counts, sorted_cases(view.cases)
     named = [(case, f"{case.display_name} @{case.where}") for case in ordered]
     lines = [f"{c.verdict.value} {name}: {c.why}" for c, name in named if c.verdict in RED]
     lines += remedies.lines(ordered)

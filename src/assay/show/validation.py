@@ -57,6 +57,6 @@ def configurations(place: str) -> list[str]:
     return [n for n, its in CONFIGURATIONS.items() if place in map(_WORDS.get, its)]
 
 
-def ranks(case: Case) -> str:
-    """The number of ranks, if a test is measured with several numbers of ranks."""
-    return case.values.get("gpus") or case.values.get("ranks", "")
+def ranks(values: Mapping[str, str]) -> str:
+    """The number of ranks, by the parameters of a test that is measured with several numbers."""
+    return values.get("gpus") or values.get("ranks", "")

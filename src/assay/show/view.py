@@ -18,8 +18,9 @@ WHOLE = 200
 class View(msgspec.Struct, frozen=True):
     """A session with all that follows from its records, found once.
 
-    :ivar cases: the cases, worst first, without their numbers.
+    :ivar cases: the cases of the session without their numbers.
     :ivar metrics: what was measured, worst first, and the case of each.
+    :ivar whole: whether its page shows each case; it else folds them by test.
     :ivar drains: the commands for Slurm, and why there is none: :func:`assay.show.nodes.drains`.
     """
 
@@ -33,24 +34,14 @@ class View(msgspec.Struct, frozen=True):
     suspects: list[suspects.Suspect]
     nodes: list[nodes.Row]
     drains: tuple[list[str], list[str]]
-
-    @property
-    def whole(self) -> bool:
-        """Whether its page shows each case; it else folds them by test."""
-        return len(self.cases) <= WHOLE
-
-    @property
-    def systems(self) -> str:
-        """The sites that the cases ran on; one, unless sessions were merged by hand."""
-        return "/".join(sorted({case.system for case in self.cases}))
+    whole: bool
 
     @classmethod
     def of(cls, session: Session) -> View:
         """The view of a session."""
         brief = [_without_numbers(case) for case in session.cases]
         run = replace(session, cases=tuple(brief), attempts=())
-        cases = summary.sorted_cases(brief)
-        causes = suspects.causes(cases)
+        causes = suspects.causes(summary.sorted_cases(brief))
         accused = suspects.suspects(causes)
         rows = nodes.rows(run, accused)
         pairs = zip(brief, session.cases)
@@ -58,7 +49,10 @@ class View(msgspec.Struct, frozen=True):
         metrics.sort(key=lambda at: (worst_first(at[1].verdict), at[0].where, at[0].display_name))
         counts, outcome = summary.Counts.of(brief), summary.outcome(run)
         code, drains = summary.exit_code(run), nodes.drains(run, rows)
-        return cls(session, cases, metrics, counts, outcome, code, causes, accused, rows, drains)
+        whole = len(brief) <= WHOLE
+        return cls(
+            session, brief, metrics, counts, outcome, code, causes, accused, rows, drains, whole
+        )
 
 
 def _without_numbers(case: Case) -> Case:

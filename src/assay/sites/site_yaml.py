@@ -213,9 +213,8 @@ class _Values:
         said = self.fill(part, where)
         if not (isinstance(part, str) and _VALUE.fullmatch(part)):
             return [said]
-        return (
-            shlex.split(said) if isinstance(said, str) else said if type(said) is list else [said]
-        )
+        words = shlex.split(said) if isinstance(said, str) else said
+        return words if isinstance(words, list) else [words]
 
     def _value(self, found: re.Match[str], where: str) -> Any:
         name, default = found.groups()
@@ -240,15 +239,10 @@ def one_of(known: Mapping[str, T], name: str, nobody: str) -> T:
     return known[name]
 
 
-def given(words: Nodes | Stack) -> dict[str, Any]:
-    """The keys of ReFrame that are given, with their values."""
-    ours = ("of", "when", "spack", "view", "image")
-    return {key: it for key, it in msgspec.to_builtins(words).items() if key not in ours}
-
-
 def copied(base: Mapping[str, Any], words: Nodes | Stack) -> dict[str, Any]:
     """A copy of a partition or an environment with other words; extras are added, key by key."""
-    own = given(words)
+    ours = ("of", "when", "spack", "view", "image")
+    own = {key: it for key, it in msgspec.to_builtins(words).items() if key not in ours}
     made = {**copy.deepcopy(dict(base)), **own}
     extras = files.changed(base.get("extras", {}), own.get("extras", {}))
     if extras := {key: it for key, it in extras.items() if it is not None}:

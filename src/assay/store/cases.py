@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from assay import metrics
 from assay.judge import RED, Verdict
 from assay.store.record import Output, Record, fields
 from assay.store.run_folder import NO_PLAN, Plan
@@ -89,6 +90,10 @@ def with_record(case: Case, raw: Mapping[str, Any]) -> Case:
     for key in ("test", "kind", "transport", "parameters"):
         found[key] = found.get(key) or getattr(case, key)
     case = replace(case, **found, recorded=bool(raw))
+    for metric in case.metrics:
+        metric.unit = metrics.named(metric.unit, case.units)
+    columns = case.parsed.units.items()
+    case.parsed.units = {name: metrics.named(unit, case.units) for name, unit in columns}
     case.why = cause(case, case.verdict)
     return case
 

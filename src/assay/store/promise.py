@@ -307,14 +307,14 @@ def state(
 
 def narrowing(state: Mapping[str, Any]) -> list[str]:
     """Why a run has a part of the cases only, or may have, as lines."""
-    narrowed = [*map(line, sequence(state.get("narrowed")))]
+    narrowed, refused = ([*map(line, sequence(state.get(key)))] for key in ("narrowed", "refused"))
     if not narrowed:
-        return [line(state["unpromised"])] if "unpromised" in state else []
+        return refused + ([line(state["unpromised"])] if "unpromised" in state else [])
     chosen = f"selected by {', '.join(narrowed)}"
     if "promised" not in state:
-        return [chosen]
+        return [*refused, chosen]
     there, promised = (line(state.get(key)) for key in ("there", "promised"))
-    return [f"{there} of {promised} promised cases {chosen}"]
+    return [*refused, f"{there} of {promised} promised cases {chosen}"]
 
 
 def changes(state: Mapping[str, Any]) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from assay import declared, files
+from assay import metrics as units
 from assay.judge import Judgement, Reference, Verdict
 from assay.parse import Parsed
 from assay.store.sanitize import finite, line
@@ -27,6 +28,9 @@ FILE = "assay.json"
 
 #: Start of the message about a case that other work on the machine disturbed.
 BUSY = "the machine was busy"
+
+#: Part of the message about a case that an error in the code of its test ended.
+BROKEN = "is broken: "
 
 #: Key of the record of a launch that passed, of a case that needs more launches to pass.
 AGAIN = "again"
@@ -131,6 +135,7 @@ class Record(msgspec.Struct):
     :ivar verdict: None until the metrics are judged.
     :ivar parameters: ReFrame's parameters of the test.
     :ivar proves: what is at fault -> the metrics that would show it; None in an old record.
+    :ivar units: the kind of each unit that the test brought.
     :ivar nodes: the nodes of the job.
     :ivar stack: where the programs come from.
     :ivar launches: how many launches the verdict is based on.
@@ -159,6 +164,7 @@ class Record(msgspec.Struct):
     parameters: dict[str, Any] = {}
     figures: tuple[declared.Figure, ...] = ()
     proves: dict[str, tuple[str, ...]] | None = None
+    units: dict[str, str] = {}
     nodes: tuple[str, ...] = ()
     stack: str = ""
     launches: int = msgspec.field(default=1, name="attempts")
@@ -208,6 +214,7 @@ def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> d
         "parameters": case,
         "figures": declared.as_json(test.figures),
         "proves": declared.proven_by(test.proves, test.declares),
+        "units": units.own(test.declares.values()),
         "nodes": nodes,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": launches,
@@ -264,8 +271,11 @@ def figures(raw: Any) -> tuple[declared.Figure, ...]:
 
 
 def _found(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
-    made = ((name, make(raw[key])) for key, name, make in _makers(kind) if key in raw)
-    return {name: value for name, value in made if value is not None}
+    found = {}
+    for key, name, make in _makers(kind):
+        if key in raw and (value := make(raw[key])) is not None:
+            found[name] = value
+    return found
 
 
 @cache
@@ -302,7 +312,7 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
     if of is tuple:
         one = _maker(args[0])
         return lambda raw: (
-            tuple(v for v in map(one, raw) if v is not None) if isinstance(raw, list) else None
+            tuple([v for v in map(one, raw) if v is not None]) if isinstance(raw, list) else None
         )
     if kind == dict[str, Any]:
         return lambda raw: raw if isinstance(raw, dict) else None

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -37,7 +38,7 @@ from assay.judge import RED, Verdict
 from assay.node import answers
 from assay.node.recorded import without_user
 from assay.quantities import number
-from assay.reframe_compat import leash, runner, testcase
+from assay.reframe_compat import leash, runner, testcase, warnings
 from assay.store import promise as promises
 from assay.store import run_folder, session
 from assay.store.cases import Case, with_record
@@ -246,6 +247,7 @@ def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dic
     ours = (entry for entry in planned if not (entry["fixture"] or "foreign" in entry))
     named = [session.named(entry) for entry in ours]
     kept = _promised[0](named, profile) if _promised else {}
+    kept["refused"] = [f"not loaded: {_broken(*e) or line(what(*e))}" for e in warnings.refused]
     for fault in kept.get("faults", ()):
         getlogger().warning(f"promise: {fault}")
     purposes = {getattr(check, "purpose", "") for check, *_ in cases}
@@ -417,8 +419,14 @@ def _outcome(planned: Mapping[str, Any], task: Any) -> tuple[str, str]:
         return task.result.upper(), why
     case = with_record(session.named(planned), getattr(task.check, "_record", {}))
     verdict = case.verdict if task.result == "pass" or case.verdict in RED else None
+    if not case.why and task.result == "fail" and (wrong := _broken(*task.exc_info)):
+        return Verdict.INCONCLUSIVE.value, wrong
     measured = (f"{m.name} {number(m.value)} {m.unit}" for m in case.metrics)
     return (verdict or Verdict.FAIL).value, case.why or why or next(measured, "")
+
+
+def _broken(kind: type, error: object, frames: Any) -> str:
+    return session.broken(kind.__name__, error, traceback.format_tb(frames))
 
 
 def _minutes(seconds: float) -> str:

@@ -11,6 +11,7 @@ finish neither passed nor failed, and they make the session red.
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 import os
@@ -29,8 +30,8 @@ from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log, testcase
 from assay.store import promise, run_folder
 from assay.store.cases import Case, Session, cause, grouped, with_record
+from assay.store.record import BROKEN, SCHEMA, figures
 from assay.store.record import FILE as RECORD
-from assay.store.record import SCHEMA, figures
 from assay.store.sanitize import date, finite, line, mapping, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
@@ -40,7 +41,7 @@ NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depend
 KEYS = (
     *("name", "display_name", "unique_name", "hashcode", "system", "partition", "environ"),
     *("kind", "transport", "figures", "fixture", "purpose", "result", "fail_phase", "fail_reason"),
-    *("outputdir", "stagedir", "job_stdout", "job_stderr"),
+    *("fail_info", "outputdir", "stagedir", "job_stdout", "job_stderr"),
 )
 
 #: Files of a case that a reader may want to open.
@@ -48,6 +49,10 @@ TEXT_SUFFIXES = (
     *(".dat", ".data", ".err", ".json", ".launch", ".lock", ".log", ".out", ".sh", ".txt"),
     ".yaml",
 )
+
+#: A frame of a traceback, and files of which the test of a frame is none.
+_FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
+_LIBRARY = re.compile(r"/lib/python3|/src/assay/|^<")
 
 #: Why a run without a plan is only a part.
 NO_PROMISE = "nothing says which cases must run: no site of Assay planned the run"
@@ -292,7 +297,11 @@ class _Reader:
         if result == "fail":
             # A test that needs more launches to decide fails in ReFrame, which has no third state.
             verdict = case.verdict if case.verdict in RED else Verdict.FAIL
-            why = cause(case, verdict) or _reason(entry) or "ReFrame gives no reason"
+            why, info = cause(case, verdict), mapping(entry.get("fail_info"))
+            error = line(info.get("exc_type")), info.get("exc_value")
+            if not why and (why := broken(*error, sequence(info.get("traceback")))):
+                verdict = Verdict.INCONCLUSIVE
+            why = why or _reason(entry) or "ReFrame gives no reason"
             return replace(case, verdict=verdict, why=why)
         return replace(
             case, verdict=Verdict.FAIL, why=f"ended as {result!r}, which is neither pass nor fail"
@@ -305,10 +314,13 @@ class _Reader:
         if a test that depends on it failed.
         """
         order = ("outputdir", "stagedir")[:: 1 if entry.get("result") == "pass" else -1]
-        places = [place for key in order for place in self._now(entry.get(key))]
-        there = [place for place in places if os.path.isdir(place)]  # noqa: PTH112 - any text
-        kept = [place for place in there if (place / RECORD).is_file()]
-        return next(iter(kept or there), None)
+        there = None
+        for place in (place for key in order for place in self._now(entry.get(key))):
+            if os.path.isfile(place / RECORD):  # noqa: PTH113 - any text
+                return place
+            if there is None and os.path.isdir(place):  # noqa: PTH112
+                there = place
+        return there
 
     def _record(
         self, directory: Path | None, entry: Mapping[str, Any]
@@ -426,12 +438,13 @@ def _lack(case: Case, record: Mapping[str, Any]) -> str:
 
 def _contradiction(case: Case, record: Mapping[str, Any]) -> str:
     """Why a record cannot be that of a case that is not red; empty if it can."""
-    judged, entries = [], map(mapping, mapping(record.get("metrics")).values())
-    for each, raw in zip(case.metrics, entries):
+    judged = []
+    for each, raw in zip(case.metrics, record["metrics"].values() if case.metrics else ()):
+        said = raw if isinstance(raw, dict) else {}
         if each.value is None:
-            return f"{each.name} is not a finite number: {line(raw.get('value'))}"
+            return f"{each.name} is not a finite number: {line(said.get('value'))}"
         if each.verdict not in GREEN:
-            return f"{each.name} is {line(raw.get('verdict'))}"
+            return f"{each.name} is {line(said.get('verdict'))}"
         if each.verdict is Verdict.PASS:
             judged.append((each, each.value))
     if case.busy and not (case.verdict is Verdict.RECORDED and case.not_judged):
@@ -488,6 +501,24 @@ def _reason(entry: Mapping[str, Any]) -> str:
     """ReFrame's own reason for a failure, without its prefix for failed sanity patterns."""
     reason = line(entry.get("fail_reason"))
     return re.sub(r"^(sanity|performance) error: ", "", reason)
+
+
+def broken(name: str, said: object, trace: Iterable[object]) -> str:
+    """What an error in the code of a test was, with its place; empty for another failure.
+
+    :param name: of the exception, whose text `said` is.
+    :param trace: the frames of its traceback, as Python prints them.
+    """
+    if name == "ReframeSyntaxError":
+        return f"the test {BROKEN}{line(said)}"
+    kind = getattr(builtins, name, OSError)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(kind, OSError):
+        return ""
+    frames = _FRAME.findall("\n".join(map(str, trace)))
+    of_test = [frame for frame in frames if not _LIBRARY.search(frame[0])]
+    path, number, function = (of_test or frames or [("?", "0", "?")])[-1]
+    who = "the test" if of_test else "ReFrame or Assay"
+    return f"{who} {BROKEN}{name}: {line(said)} ({Path(path).name}:{number}, in {function})"
 
 
 def _outputs(directory: Path | None, entry: Mapping[str, Any]) -> tuple[Path, ...]:

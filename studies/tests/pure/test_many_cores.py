@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import report_records as records
 from ci import wanted
+from msgspec.structs import replace
 
 from assay.declared import Figure
 from assay.show import figure, figures

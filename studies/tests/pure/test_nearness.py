@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import report_records as records
 from ci import wanted
@@ -159,7 +160,9 @@ def test_the_figures_of_the_document_are_drawn():
     ]
     rails = [{"line": "1 MiB", "rails": n, "bandwidth": 12e3 * n} for n in (1, 2, 4)]
     cases = [
-        replace(records.case(name, rows, units, family="assay"), figures=(declared,))
+        msgspec.structs.replace(
+            records.case(name, rows, units, family="assay"), figures=(declared,)
+        )
         for name, rows, units, declared in (
             ("Far", far, {"message_size": "B", "far": "%"},
              Figure("lines", "far as a part of near over message size", AT, "far",

@@ -117,8 +117,12 @@ def hollow(clone: Path) -> Path:
 
 
 @pytest.mark.parametrize(("target", "name"), TAKEN)
-def test_no_value_is_read_by_a_shell_or_by_make(hollow: Path, target: str, name: str) -> None:
-    for value in RUN_BY_A_SHELL:
+def test_no_value_is_read_by_a_shell_or_by_make(
+    hollow: Path, target: str, name: str, short: bool
+) -> None:
+    """A short run gives each variable every fourth value, and begins at another one for each."""
+    first, step = (TAKEN.index((target, name)) % 4, 4) if short else (0, 1)
+    for value in RUN_BY_A_SHELL[first::step]:
         for done in (
             make(hollow, target, f"{name}={value}"),
             make(hollow, target, **{name: value}),

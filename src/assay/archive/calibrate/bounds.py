@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay import metrics
+from assay import files, metrics
 from assay.archive.calibrate import CalibrationError
 from assay.judge import median_interval
 from assay.judge.reference_files import WIDER
@@ -46,10 +46,8 @@ def kind_of(unit: str, said: metrics.Tolerances) -> Kind:
 
     :raises CalibrationError: the unit is unknown.
     """
-    try:
-        name = metrics.unit(unit).kind
-    except ValueError as error:
-        raise CalibrationError(str(error)) from None
+    if (name := metrics.kind(unit)) is None:
+        raise CalibrationError(f"unknown unit {unit!r}; {files.nearest(unit, metrics.UNITS)}")
     tolerance = getattr(said, name)
     return Kind(name, metrics.FAULT[name], tolerance.least, tolerance.wide)
 

@@ -130,7 +130,7 @@ def compare(  # noqa: PLR0913, PLR0917
         spread = [*_spread(sample, new)]
         mine = []
         for name in {**old, **new}:
-            kind = kind_of((new.get(name) or old[name])["unit"], tolerances)
+            kind = kind_of(sample.units.get(name, (new.get(name) or old[name])["unit"]), tolerances)
             mine.append(Change(sample.case, name, kind, old.get(name), new.get(name)))
         changes += mine
         worse = [change for change in mine if change.worse]
@@ -296,6 +296,8 @@ def _worse_curves(sample: Sample, old: Mapping[str, Any], new: Mapping[str, Any]
 
 def text(entries: Sequence[Mapping[str, Any]]) -> str:
     """The file, in the form of references that are written by hand."""
+    # The unit of a test is more than a text.
+    yaml.SafeDumper.add_representer(metrics.Unit, yaml.SafeDumper.represent_str)
     dumped = yaml.safe_dump(
         {"references": [*entries]}, default_flow_style=None, sort_keys=False, width=10**9
     )

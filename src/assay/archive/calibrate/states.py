@@ -3,7 +3,7 @@
 A metric is tested only if its launches spread by more than the floor of the instrument (`kind`). So
 a machine that is quieter than this floor is never refused. The level of each test is 1 %, divided
 by the number of tested metrics, so of the calibrations without a change each refuses one in a
-hundred. ``tests/pure/test_states.py`` draws noise of four shapes, 3000 series each: 0 to 1.3 %. If
+hundred. ``tests/pure/archive/calibrate/test_states.py`` draws noise of four shapes, 3000 series each: 0 to 1.3 %. If
 other work halves one launch in ten, three of ten launches are slow in 7 % of the calibrations, and
 these are refused.
 """
@@ -16,8 +16,8 @@ from itertools import combinations
 from math import ceil, factorial
 from typing import Any
 
+from assay import metrics
 from assay.archive.calibrate.bounds import Kind
-from assay.metrics import UNITS
 
 #: Probability that one of the metrics of a calibration is refused although no state changed.
 LEVEL = 0.01
@@ -65,7 +65,7 @@ def _by_chance(samples: Sequence[float]) -> float:
 
 def measured(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str]) -> tuple[float, ...]:
     """The rates and times of a launch, as its program printed them."""
-    timed = [c for c, unit in units.items() if unit in UNITS and UNITS[unit].kind != "other"]
+    timed = [c for c, unit in units.items() if metrics.kind(unit) in ("rate", "time")]
     return tuple(row[c] for row in rows for c in timed if isinstance(row.get(c), float))
 
 

@@ -1,12 +1,13 @@
 -- What each session of a machine measured. `measured.node` is empty if the case ran on several nodes
 -- at once. `number` is the place of the case in its session, and `verdict` is that of the case. The
 -- view is for readers: docs/history.md. `nodes` has the verdict on each node in each session, the tests
--- that say it, and why; `sessions.word` is the verdict on the run.
+-- that say it, and why; `sessions.word` is the verdict on the run. `metrics.kind` is that of a unit
+-- that a test brought.
 CREATE TABLE IF NOT EXISTS sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE,
     start REAL NOT NULL, run TEXT NOT NULL, word TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS metrics(id INTEGER PRIMARY KEY, test TEXT NOT NULL, system TEXT NOT NULL,
     partition TEXT NOT NULL, environ TEXT NOT NULL, name TEXT NOT NULL, unit TEXT NOT NULL,
-    UNIQUE(test, system, partition, environ, name, unit));
+    kind TEXT, UNIQUE(test, system, partition, environ, name, unit));
 CREATE TABLE IF NOT EXISTS measured(metric INTEGER, node TEXT, session INTEGER, number INTEGER,
     value REAL, verdict TEXT NOT NULL, PRIMARY KEY(metric, node, session, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS nodes(system TEXT, node TEXT, session INTEGER, verdict TEXT NOT NULL,

@@ -54,9 +54,9 @@ def read(connection: sqlite3.Connection) -> Iterator[Series]:
     starts = np.array([start for _, start in sessions])
     # Number of a session -> its place in order of time.
     place = {session: at for at, (session, _) in enumerate(sessions)}
-    for metric, case, system, partition, name, unit in connection.execute(
+    for metric, case, system, partition, name, unit, kind in connection.execute(
         "SELECT id, test || ' @' || system || ':' || partition || '+' || environ, system, "
-        "partition, name, unit FROM metrics WHERE name != ? ORDER BY id", (RESULT,),
+        "partition, name, unit, kind FROM metrics WHERE name != ? ORDER BY id", (RESULT,),
     ).fetchall():  # fmt: skip
         rows = connection.execute(
             "SELECT node, session, value FROM measured WHERE metric = ? AND value IS NOT NULL "
@@ -67,7 +67,8 @@ def read(connection: sqlite3.Connection) -> Iterator[Series]:
         for node, part in {"": [row[1:] for row in rows], **alone}.items():
             if part:
                 at, values = _medians((place[session], value) for session, value in part)
-                yield Series(case, system, partition, name, unit, node, starts[at], values)
+                its = metrics.Unit(unit, kind) if kind else unit
+                yield Series(case, system, partition, name, its, node, starts[at], values)
 
 
 def _medians(pairs: Iterable[tuple[int, float]]) -> tuple[Any, Any]:
@@ -78,8 +79,7 @@ def _medians(pairs: Iterable[tuple[int, float]]) -> tuple[Any, Any]:
 
 def tolerance(site: metrics.Tolerances, unit: str) -> float:
     """How far a metric in this unit may lie from its reference, as a fraction."""
-    known = metrics.UNITS.get(unit)
-    return float(getattr(site, known.kind if known else "other").least)
+    return float(getattr(site, metrics.kind(unit) or "other").least)
 
 
 def cuts(site: metrics.Tolerances, series: Series) -> list[tuple[int, metrics.Planned]]:

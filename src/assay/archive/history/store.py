@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from assay import files
+from assay import files, metrics
 from assay.archive import bundle
 from assay.judge import GREEN
 from assay.show import nodes, summary
@@ -29,7 +29,7 @@ from assay.store.record import FILE as RECORD
 FILE = "history.db"
 
 #: Another number for each other schema.
-VERSION = 3
+VERSION = 4
 
 #: What makes the tables, and a view for readers, unless another process was faster.
 SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
@@ -199,8 +199,8 @@ def insert(connection: sqlite3.Connection, found: Session) -> bool:
             for name, unit, value in _values(case):
                 key = (*place, name, unit)
                 connection.execute(
-                    "INSERT OR IGNORE INTO metrics(test, system, partition, environ, name, unit) "
-                    "VALUES (?, ?, ?, ?, ?, ?)", key,
+                    "INSERT OR IGNORE INTO metrics(test, system, partition, environ, name, unit, "
+                    "kind) VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, metrics.own([unit]).get(unit)),
                 )  # fmt: skip
                 connection.execute(
                     "INSERT INTO measured SELECT id, ?, ?, ?, ?, ? FROM metrics WHERE test = ? AND "

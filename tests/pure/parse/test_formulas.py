@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from real_outputs import texts
 
-from assay.archive.certificate import again
+from assay.archive.certificate.again import evaluate
 from assay.parse import Parsed, Quantity, formulas
 from assay.parse.registry import parse
 from assay.workloads import osu as programs
@@ -25,7 +25,7 @@ def none(*_of: Any) -> float:
 
 def evaluated(said: Any, parsed: Parsed) -> float:
     # As a record keeps it.
-    return again.evaluate(json.loads(json.dumps(said)), parsed.rows, none)
+    return evaluate(json.loads(json.dumps(said)), parsed.rows, none)
 
 
 def test_a_value_of_a_curve_is_a_cell() -> None:
@@ -110,4 +110,4 @@ def test_a_number_remembers_and_its_copy_is_a_plain_float() -> None:
 )
 def test_what_is_no_formula_has_no_value(said: Any) -> None:
     with pytest.raises(ValueError, match="has no value"):
-        again.evaluate(said, [{"x": 1.0}], none)
+        evaluate(said, [{"x": 1.0}], none)

@@ -68,7 +68,8 @@ def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
         groups = grouped(((case.test, case.where), case) for case in ordered)
         cases = [case for its in groups.values() for case in its[:MOST_CASES]]
     kinds = {kind: [c for c in cases if declared(c.figures, kind)] for kind in KINDS}
-    by_size = curves(cases)
+    by_size, hpl = curves(cases), scaling.hpl(kinds["scaling"])
+    runs = list(scaling.runs(kinds["runs"]))
     computing = (c for c in cases if c.kind == "compute" and not declared(c.figures, "scaling"))
     peaks = list(filter(None, map(of_peaks, computing)))
     storage = heat_maps(c for c in cases if {*SIZES_OF_A_CELL} <= c.parsed.units.keys())
@@ -81,21 +82,11 @@ def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
         Section(
             "collectives", "Collectives", "Collectives by message size", [by_size["collective"]]
         ),
-        Section(
-            "scaling",
-            "HPL",
-            "HPL over nodes and problem sizes",
-            scaling.hpl(kinds["scaling"]),
-        ),
+        Section("scaling", "HPL", "HPL over nodes and problem sizes", hpl),
         Section("compute", "Compute", "Compute against its peaks", [peaks]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
         Section("lines", "More and more", "More and more pairs, ranks or devices", columns),
-        Section(
-            "btio",
-            "BT-IO",
-            "BT-IO: computing and writing",
-            list(scaling.runs(kinds["runs"])),
-        ),
+        Section("btio", "BT-IO", "BT-IO: computing and writing", runs),
     ]
     if not whole:
         found = [replace(s, rows=[row[:MOST_FIGURES] for row in s.rows[:2]]) for s in found]
@@ -227,11 +218,8 @@ def _marks(case: Case, column: str, of_curve: plots.Points) -> Iterator[Mark]:
         row, of = _cell(metric.origin)
         if of != column or metric.unit != case.parsed.units[column] or row >= len(case.parsed.rows):
             continue
-        at, value, reference = (
-            finite(case.parsed.rows[row].get("size")),
-            metric.value,
-            metric.reference,
-        )
+        at = finite(case.parsed.rows[row].get("size"))
+        value, reference = metric.value, metric.reference
         if at is None or at not in drawn or value is None or reference is None:
             continue
         bounds = metric.lower, metric.upper
@@ -296,12 +284,11 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
     """Rows of grids that share a scale: a row for each operation and mode, a grid for each case."""
     rows: dict[tuple[Any, ...], list[tuple[Case, Cells]]] = {}
     for case in cases:
-        of_file, of_record = (
-            factor(case.parsed.units.get(key, ""), "B") for key in SIZES_OF_A_CELL
-        )
+        units = case.parsed.units
+        of_file, of_record = (factor(units.get(key, ""), "B") for key in SIZES_OF_A_CELL)
         if of_file is None or of_record is None or not case.proven:
             continue
-        for column, raw_unit in case.parsed.units.items():
+        for column, raw_unit in units.items():
             if not raw_unit.endswith("/s"):
                 continue
             scale = factor(raw_unit, RATE)

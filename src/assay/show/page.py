@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,8 +86,7 @@ def render(
     environment.globals.update(
         sign=SIGNS.__getitem__,
         fared=suspects.FARED,
-        links=lambda case: _links(case.outputs, beside),
-        folder=lambda case: _links(case.outputs[:1], beside)[0][1].rpartition("/")[0],
+        address=_addresses(beside.resolve().parent),
         anchor=lambda case: anchors[case.name, case.where],
     )
     red = [case for case in cases if case.verdict in RED]
@@ -296,8 +296,9 @@ def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _links(outputs: Iterable[Path], beside: Path) -> list[tuple[str, str]]:
-    """(name, address) of outputs of a case."""
-    start = beside.resolve().parent
-    paths = ((path.name, os.path.relpath(path.resolve(), start)) for path in outputs)
-    return [(name, urllib.parse.quote(path)) for name, path in paths]
+def _addresses(start: Path) -> Callable[[Path], str]:
+    """Makes the address of an output of a case, or of its folder, as seen from `start`."""
+    above = cache(lambda folder: os.path.relpath(folder.resolve(), start))
+    return lambda path: urllib.parse.quote(
+        f"{above(path.parents[1])}/{path.parent.name}/{path.name}"
+    )

@@ -271,8 +271,11 @@ def figures(raw: Any) -> tuple[declared.Figure, ...]:
 
 
 def _found(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
-    made = ((name, make(raw[key])) for key, name, make in _makers(kind) if key in raw)
-    return {name: value for name, value in made if value is not None}
+    found = {}
+    for key, name, make in _makers(kind):
+        if key in raw and (value := make(raw[key])) is not None:
+            found[name] = value
+    return found
 
 
 @cache
@@ -309,7 +312,7 @@ def _maker(kind: Any) -> Callable[[Any], Any]:
     if of is tuple:
         one = _maker(args[0])
         return lambda raw: (
-            tuple(v for v in map(one, raw) if v is not None) if isinstance(raw, list) else None
+            tuple([v for v in map(one, raw) if v is not None]) if isinstance(raw, list) else None
         )
     if kind == dict[str, Any]:
         return lambda raw: raw if isinstance(raw, dict) else None

@@ -314,10 +314,13 @@ class _Reader:
         if a test that depends on it failed.
         """
         order = ("outputdir", "stagedir")[:: 1 if entry.get("result") == "pass" else -1]
-        places = [place for key in order for place in self._now(entry.get(key))]
-        there = [place for place in places if os.path.isdir(place)]  # noqa: PTH112 - any text
-        kept = [place for place in there if (place / RECORD).is_file()]
-        return next(iter(kept or there), None)
+        there = None
+        for place in (place for key in order for place in self._now(entry.get(key))):
+            if os.path.isfile(place / RECORD):  # noqa: PTH113 - any text
+                return place
+            if there is None and os.path.isdir(place):  # noqa: PTH112
+                there = place
+        return there
 
     def _record(
         self, directory: Path | None, entry: Mapping[str, Any]

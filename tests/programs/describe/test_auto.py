@@ -14,12 +14,11 @@ pytest.importorskip("reframe")
 
 from reframe.core.exceptions import ConfigError
 
-from assay.describe import auto, described, detect, machine
+from assay.describe import ask, auto, described, detect, machine
+from assay.describe.slurm import Answers
 from assay.gpu.accelerator import CUDA
 from assay.node import answers, provenance
-from assay.sites import ask
 from assay.sites.site_yaml import SiteFile
-from assay.slurm import Answers
 from assay.store import promise
 
 PARTITIONS = """\

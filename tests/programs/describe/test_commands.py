@@ -9,10 +9,9 @@ from shell import ROOT
 
 pytest.importorskip("reframe")
 
-from assay import cli, slurm
-from assay.describe import expect, new
+from assay import cli
+from assay.describe import expect, foreign, new, slurm
 from assay.node import answers
-from assay.sites import foreign
 from assay.store import promise
 from assay.store.promise import PromiseError
 

@@ -14,12 +14,12 @@ from assay.node import port_counters
 from assay.prove import links
 from assay.prove.links import (
     Reading,
-    linpack_bytes,
     message_bytes,
     misrouted,
     parse,
     prove,
 )
+from assay.workloads.hpl_input import linpack_bytes
 from assay.workloads.sizing import Grid, Layout, SizingError, even_ranks, spread, usable_ranks
 
 PAIR = Layout(2, 1)

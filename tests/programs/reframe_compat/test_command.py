@@ -18,7 +18,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import sites
 from assay.describe import detect
-from assay.prove import plan
+from assay.prove import call as calls
 from assay.reframe_compat import command
 
 SITES = ROOT / "site-config"
@@ -115,10 +115,10 @@ def test_the_names_of_options_are_those_of_reframe():
         return {name[1].replace("-", "_") for name in found}
 
     assert len(names("")) > 90
-    known = {*plan.HARMLESS, *plan.SELECTING, *plan.OFF} - {"RFM_INSTALL_PREFIX"}
+    known = {*calls.HARMLESS, *calls.SELECTING, *calls.OFF} - {"RFM_INSTALL_PREFIX"}
     assert known <= names("")
     assert len(selecting := names(r"select_options\.")) > 9
-    assert selecting <= plan.SELECTING
+    assert selecting <= calls.SELECTING
 
 
 @pytest.mark.parametrize("off", ["skip_sanity_check", "skip_performance_check", "hooks"])

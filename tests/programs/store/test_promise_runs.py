@@ -10,8 +10,7 @@ import pytest
 from bench import OWN, ROOT, Bench, Run
 
 from assay.cli import main
-from assay.describe import detect, expect, machine
-from assay.sites import ask
+from assay.describe import ask, detect, expect, machine
 
 pytestmark = pytest.mark.slow
 

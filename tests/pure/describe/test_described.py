@@ -8,8 +8,7 @@ pytest.importorskip("reframe")
 
 from new_site import NODES, PARTITIONS, SAID, drafted, recorded
 
-from assay import slurm
-from assay.describe import described, new
+from assay.describe import described, new, slurm
 
 
 def test_slurm_of_the_emulated_cluster():

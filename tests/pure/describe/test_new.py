@@ -21,8 +21,8 @@ from new_site import (
     recorded,
 )
 
-from assay import catalogue, sites, slurm
-from assay.describe import described, written
+from assay import catalogue, sites
+from assay.describe import described, slurm, written
 
 
 def test_nodes_with_one_kernel_are_parts_of_one_machine():

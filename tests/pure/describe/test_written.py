@@ -20,10 +20,10 @@ from new_site import (
     recorded,
 )
 
-from assay.describe import written
+from assay.describe import foreign, written
 from assay.judge import References, peak
 from assay.node import provenance
-from assay.sites import foreign, site_yaml
+from assay.sites import site_yaml
 
 
 @pytest.mark.parametrize("made", [drafted(place()), drafted(gpu_place(), place(), modules=["a/1"])])

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from assay.judge import population
+from assay.fleet import population
 
 
 def rounds(values, count=3):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from real_outputs import texts
 
+from assay.archive.certificate.again import evaluate
 from assay.parse import Parsed, Quantity, formulas
 from assay.parse.registry import parse
 from assay.workloads import osu as programs
@@ -22,9 +23,9 @@ def none(*_of: Any) -> float:
     raise AssertionError("no metric of another case is used here")
 
 
-def again(said: Any, parsed: Parsed) -> float:
+def evaluated(said: Any, parsed: Parsed) -> float:
     # As a record keeps it.
-    return formulas.evaluate(json.loads(json.dumps(said)), parsed.rows, none)
+    return evaluate(json.loads(json.dumps(said)), parsed.rows, none)
 
 
 def test_a_value_of_a_curve_is_a_cell() -> None:
@@ -32,7 +33,7 @@ def test_a_value_of_a_curve_is_a_cell() -> None:
     sizes = LATENCY.column("size")
     assert said["latency_8B"] == [["cell", sizes.index(8), "latency"]]
     for name, value in programs.values("latency", LATENCY).items():
-        assert again(said[name][0], LATENCY) == value.value
+        assert evaluated(said[name][0], LATENCY) == value.value
 
 
 def test_a_ratio_is_computed_from_two_cells() -> None:
@@ -44,8 +45,8 @@ def test_a_ratio_is_computed_from_two_cells() -> None:
     measured = measure(HPCC)
     said = formulas.origins(measured)
     assert said["ratio"][0][0] == "/"
-    assert again(said["ratio"][0], HPCC) == measured["ratio"]
-    assert again(said["hpl"][0], HPCC) == measured["hpl"].value
+    assert evaluated(said["ratio"][0], HPCC) == measured["ratio"]
+    assert evaluated(said["hpl"][0], HPCC) == measured["hpl"].value
 
 
 def test_the_median_and_the_least_of_a_column_are_followed() -> None:
@@ -54,8 +55,8 @@ def test_the_median_and_the_least_of_a_column_are_followed() -> None:
         return {"middle": statistics.median(column), "least": min(column), "all": column}
 
     said = formulas.origins(measure(LATENCY))
-    assert again(said["middle"][0], LATENCY) == measure(LATENCY)["middle"]
-    assert again(said["least"][0], LATENCY) == measure(LATENCY)["least"]
+    assert evaluated(said["middle"][0], LATENCY) == measure(LATENCY)["middle"]
+    assert evaluated(said["least"][0], LATENCY) == measure(LATENCY)["least"]
     assert [again(one, LATENCY) for one in said["all"]] == LATENCY.column("latency")
 
 
@@ -109,4 +110,4 @@ def test_a_number_remembers_and_its_copy_is_a_plain_float() -> None:
 )
 def test_what_is_no_formula_has_no_value(said: Any) -> None:
     with pytest.raises(ValueError, match="has no value"):
-        formulas.evaluate(said, [{"x": 1.0}], none)
+        evaluate(said, [{"x": 1.0}], none)

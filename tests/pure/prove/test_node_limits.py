@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from real_outputs import DATA
 
-from assay.fleet import census
+from assay.fleet import census, node_limits
 from assay.node import provenance
-from assay.prove import node_limits
 
 SYSFS = {
     path.name.removesuffix(".txt"): path.read_text() for path in (DATA / "sysfs").glob("*.txt")

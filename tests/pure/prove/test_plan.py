@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.prove import call as calls
 from assay.prove import plan
 from assay.prove.plan import Doubt, Note
 from assay.reframe_compat.command import Invocation, Option
@@ -13,7 +14,7 @@ SITE, SUITE = Path("/a/site-config/x/reframe.py"), Path("/a/reframe")
 
 def call(*options):
     given = tuple(Option(*option) for option in options)
-    return plan.of_call(Invocation(True, None, given), SITE, SUITE, ("smoke", "full"), 8)
+    return calls.of_call(Invocation(True, None, given), SITE, SUITE, ("smoke", "full"), 8)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,10 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 
 from assay import cli, sites
-from assay.describe import adopt
+from assay.describe import adopt, foreign, slurm
 from assay.describe.written import REFRAME
 from assay.judge import LAUNCHES_IN_BUDGET, References
-from assay.prove.plan import Call
-from assay.sites import foreign
+from assay.prove.call import Call
 from assay.store import promise
 
 #: Two systems of any host, foreign words, a logger, a mode, an environment for one system only.
@@ -280,7 +279,7 @@ def test_the_number_of_gpus_from_the_options_of_jobs(site):
 
 
 def test_what_slurm_says_of_the_nodes_of_a_partition(site, monkeypatch):
-    shape = foreign.slurm.Shape(2, 32, 2, 257000, "gpu:h100:8")
+    shape = slurm.Shape(2, 32, 2, 257000, "gpu:h100:8")
     monkeypatch.setattr(foreign, "_of_slurm", lambda partition: shape)
     words = changed(WORDS, "places/node/features", ["intra-node", "gpu"])
     theirs = changed(THEIRS, "systems/1/partitions/1/processor", None)

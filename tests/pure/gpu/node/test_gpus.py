@@ -13,7 +13,7 @@ from assay.gpu.node import gpus as program
     [("0-2,8", {0, 1, 2, 8}), ("5", {5}), ("", set()), ("0-0", {0}), ("4-5,7-8", {4, 5, 7, 8})],
 )
 def test_the_processors_of_a_list_of_the_kernel(text, found):
-    assert program.answers.numbers(text) == found
+    assert program.lists.numbers(text) == found
 
 
 @pytest.fixture

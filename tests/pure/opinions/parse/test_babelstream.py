@@ -10,7 +10,7 @@ import re
 import pytest
 from real_outputs import edited, incomplete, problems, refused, texts
 
-from assay.opinions.parse import babelstream
+from assay.parse import babelstream
 
 TEXT = texts("babelstream")["6.0-rc.omp"]
 ROWS = re.findall(r"(?m)^(\w+) +(\d\S+) +(\S+) +(\S+) +(\S+) *$", TEXT)

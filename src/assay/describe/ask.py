@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from assay.describe.slurm import QUERIES, Answers
 from assay.node import answers
-from assay.slurm import QUERIES, Answers
 
 #: Time limit for a program to report what it is [s].
 LIMIT = 30

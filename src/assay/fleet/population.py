@@ -23,15 +23,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.quantities import NORMAL
+
 #: Name of a member -> its value in one round.
 Round = Mapping[str, float]
 
 #: Distance from which on a value is an outlier [spreads]. Iglewicz and Hoaglin, "How to Detect and
 #: Handle Outliers" (1993), recommend 3.5 for this modified z-score.
 SPREADS = 3.5
-
-#: Standard deviation of normal values divided by their median absolute deviation.
-NORMAL = 1.4826
 
 #: Number of values -> factor for the bias of the median absolute deviation of few normal values
 #: (Croux and Rousseeuw, "Time-efficient algorithms for two highly robust estimators of scale",

@@ -22,10 +22,11 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
-from assay import files, slurm
+from assay import files
+from assay.describe import ask, slurm
 from assay.node import provenance
-from assay.sites import ask
 from assay.sites.site_yaml import SiteFile, Stack, copied, one_of
+from assay.slurm import Shape
 
 #: Sections in which ReFrame joins all files to one, and those to which a later file adds in front.
 #: To any other section it adds at the end.
@@ -194,7 +195,7 @@ def options(partition: Mapping[str, Any]) -> list[str]:
     return [option for each in partition.get("resources", ()) for option in each["options"]]
 
 
-def _of_slurm(partition: Mapping[str, Any]) -> slurm.Shape | None:
+def _of_slurm(partition: Mapping[str, Any]) -> Shape | None:
     """What Slurm says of the nodes of a partition; None if it is not here."""
     if partition["scheduler"] not in {"slurm", "squeue"} or not shutil.which("scontrol"):
         return None

@@ -1,0 +1,58 @@
+"""The shape of a record: what tests wrote has it, and another value is left out on reading."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay import files
+from assay.judge import Verdict
+from assay.store import record
+
+RECORDS = sorted((Path(__file__).parents[1] / "data").rglob("assay.json"))
+FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(record.Record)}
+
+
+def listed(raw: dict[str, Any]) -> dict[str, Any]:
+    """A record with its metrics as a list, and without what is null."""
+    metrics = [{**entry, "name": name} for name, entry in raw.get("metrics", {}).items()]
+    raw = {**raw, "metrics": metrics}
+    raw["parsed"] = {k: v for k, v in raw.get("parsed", {}).items() if v is not None}
+    return {key: value for key, value in raw.items() if value is not None}
+
+
+def test_every_recorded_file_has_the_shape_of_a_record() -> None:
+    assert len(RECORDS) > 50
+    for path in RECORDS:
+        assert files.misshapen(listed(json.loads(path.read_text())), record.Record) == "", path
+
+
+@pytest.mark.parametrize("key", FIELDS)
+def test_what_is_not_of_its_type_is_left_out(key: str) -> None:
+    """A text may be made from anything, and a flag."""
+    found = record.fields({key: object()}).get(FIELDS[key])
+    assert not found or isinstance(found, str) or key == "again"
+
+
+def test_an_unknown_verdict_is_none_and_an_entry_of_another_shape_is_left_out() -> None:
+    found = record.fields(
+        {
+            "verdict": "GOOD",
+            "metrics": {
+                "a": 7,
+                "b": {"value": float("nan"), "verdict": "PASS", "samples": [1, "x"]},
+            },
+            "accused": [3, {"nodes": "n1"}, {"nodes": ["n1"], "problem": 5}],
+            "figures": [{"kind": "none"}, {"kind": "curve", "name": 3}],
+        }
+    )
+    assert "verdict" not in found
+    odd, known = found["metrics"]
+    assert (odd.name, odd.verdict) == ("a", Verdict.FAIL)
+    assert (known.value, known.verdict, known.samples) == (None, Verdict.PASS, (1.0,))
+    assert [(one.nodes, one.problem) for one in found["accused"]] == [(("n1",), "5")]
+    assert [figure.name for figure in found["figures"]] == ["3"]

@@ -57,7 +57,7 @@ def test_the_median_and_the_least_of_a_column_are_followed() -> None:
     said = formulas.origins(measure(LATENCY))
     assert evaluated(said["middle"][0], LATENCY) == measure(LATENCY)["middle"]
     assert evaluated(said["least"][0], LATENCY) == measure(LATENCY)["least"]
-    assert [again(one, LATENCY) for one in said["all"]] == LATENCY.column("latency")
+    assert [evaluated(one, LATENCY) for one in said["all"]] == LATENCY.column("latency")
 
 
 @pytest.mark.parametrize(

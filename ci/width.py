@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 #: The rooms beside the core: the core runs without them.
-BESIDE = ("fleet", "gpu", "archive", "describe")
+BESIDE = ("fleet", "gpu", "archive", "describe", "opinions")
 
 #: The tests whose bases are counted: file below reframe/, and class.
 TESTS = {

@@ -10,11 +10,11 @@ from xdist.scheduler import LoadScopeScheduling
 #: for this, xdist_group, but it has no effect with pytest 9.2.)
 TOGETHER = (
     "test_fault_matrix.py",
+    "test_figure.py",
     "test_gitlab_history.py",
     "test_gpu_fault_matrix.py",
     "test_job_scripts.py",
-    "test_report_export.py",
-    "test_report_page.py",
+    "test_page.py",
     "test_site.py",
     "test_steering_runs.py",
     "test_validation_page.py",

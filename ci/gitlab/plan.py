@@ -25,7 +25,7 @@ from pathlib import Path
 import yaml
 
 from assay.describe import listing
-from assay.prove.plan import Call
+from assay.prove.call import Call
 from assay.store import promise, session
 
 ROOT = Path(__file__).resolve().parents[2]

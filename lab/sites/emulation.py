@@ -17,9 +17,8 @@ from reframe.core.exceptions import ConfigError
 
 from assay import sites
 from assay.catalogue import PROGRAMS
-from assay.describe import detect
+from assay.describe import ask, detect
 from assay.gpu.accelerator import CUDA
-from assay.sites import ask
 
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"

@@ -20,8 +20,7 @@ from reframe.core.builtins import run_after, run_before
 
 from assay.fleet.nodes import median_and_worst, of_all
 from assay.gpu.bases import GpuState
-from assay.opinions.parse import babelstream
-from assay.parse import ParseError
+from assay.parse import ParseError, babelstream
 from assay.run import Peak, StrictCheck
 from assay.run.site import hardware_peak
 from assay.run.ucx import text

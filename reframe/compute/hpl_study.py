@@ -39,7 +39,8 @@ from assay.parse import hpl
 from assay.run import Figure, Peak
 from assay.run.linpack import HplCheck
 from assay.run.site import hardware_peak
-from assay.workloads.sizing import Grid, Layout, matrix_order, study_orders
+from assay.workloads.hpl_input import matrix_order, study_orders
+from assay.workloads.sizing import Grid, Layout
 
 #: Numbers of nodes. A partition runs those up to its extra `nodes`.
 NODES = (1, 2, 3, 4, 8, 16, 32)

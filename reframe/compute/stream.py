@@ -16,8 +16,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
-from assay.opinions.parse import babelstream
-from assay.parse import stream
+from assay.parse import babelstream, stream
 from assay.run import StrictCheck
 from assay.run.ucx import text
 

@@ -17,12 +17,11 @@ from reframe.core.builtins import run_after
 
 import assay.node.provenance
 from assay.accused import Against, How
-from assay.fleet import census
+from assay.fleet import census, node_limits
 from assay.fleet.nodes import AllNodesCheck
 from assay.gpu import gpu_health
 from assay.gpu.bases import GpusOfNode
 from assay.parse import Parsed, ParseError
-from assay.prove import node_limits
 
 
 @rfm.simple_test

@@ -27,10 +27,10 @@ from reframe.core.builtins import run_after, run_before
 
 import assay.node.provenance
 from assay.accused import Against, How
+from assay.fleet import node_limits
 from assay.gpu import accelerator, gpu_health
 from assay.gpu.bases import GpusOfNode
 from assay.parse import Parsed, ParseError
-from assay.prove import node_limits
 from assay.run import StrictCheck
 
 SUITE = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ would vanish silently. UCX must be able to open each transport in the partition'
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from assay.describe import detect
 from assay.parse import Parsed
+from assay.prove import transports
 from assay.prove.transports import DECLARED, TESTED
 from assay.run import StrictCheck
 
@@ -57,7 +57,7 @@ class TransportOpens(StrictCheck):
         )
 
     def read(self):
-        opened = detect.transports(self.stdout_text())
+        opened = transports.opened(self.stdout_text())
         problems = (
             ()
             if self.transport in opened

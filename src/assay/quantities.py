@@ -8,6 +8,10 @@ _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
+#: Standard deviation of normal values divided by their median absolute deviation.
+NORMAL = 1.4826
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """Significant digits, without an exponent between 1e-4 and 1e9: ``12340``, ``0.1234``."""
     if value is None:

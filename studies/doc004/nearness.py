@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay import metrics
-from assay.node.answers import numbers
+from assay.node.lists import numbers
 from assay.prove.launch import short_name
 from assay.prove.steering import Process, Steering
 

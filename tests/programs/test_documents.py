@@ -12,7 +12,7 @@ import pytest
 import shell
 from bench import ROOT, run_reframe
 from test_document_commands import blocks, copy, lines, localised
-from test_outputs_properties import keeps_the_contract
+from tests.pure.parse.test_registry import keeps_the_contract
 
 from assay import cli, files
 from assay.judge import Reference, References
@@ -143,11 +143,11 @@ def test_the_benchmark_of_the_document_is_three_files_and_its_data(copy):
     python = copy / ".venv/bin/python"
     in_copy(copy, python, "-m", "ruff", "check", "--no-cache", *files)
     in_copy(copy, python, "-m", "ruff", "format", "--no-cache", "--check", *files)
-    contract = ["tests/pure/test_outputs_properties.py", "tests/pure/test_catalogue.py"]
+    contract = ["tests/pure/parse/test_registry.py", "tests/pure/test_catalogue.py"]
     contract += ["tests/programs/test_recorded_faults.py", "tests/programs/test_containers_lint.py"]
     contract += [
         "tests/pure/test_cards.py",
-        "tests/pure/test_site_files.py",
+        "tests/pure/describe/test_expect.py",
         "tests/programs/test_node.py",
     ]
     chosen = "sysbench or packages_of_the_catalogue or promises_are_current or suite_loads"

@@ -17,12 +17,11 @@ from bench import live_program
 from shell import ROOT
 
 import assay
-from assay.describe import detect
-from assay.fleet import nodes
+from assay.describe import ask, detect
+from assay.fleet import node_limits, nodes
 from assay.gpu import gpu_health
 from assay.node import answers, provenance, recorded
-from assay.prove import node_limits, steering
-from assay.sites import ask
+from assay.prove import steering
 
 SOURCE = Path(assay.__file__).parent
 SCRIPTS = sorted(SOURCE.glob("**/node/*.py"))

@@ -15,7 +15,7 @@ import shell
 import yaml
 from archspec import cpu
 from shell import ROOT, program
-from test_spack_files import MANIFESTS, lock_of, nodes
+from tests.programs.sites.test_stacks import MANIFESTS, lock_of, nodes
 
 PINS = yaml.safe_load((ROOT / "spack-repo/pins.yaml").read_text())
 

@@ -9,8 +9,7 @@ import itertools
 
 from shell import ROOT
 
-from assay import slurm
-from assay.describe import described, new, written
+from assay.describe import described, new, slurm, written
 from assay.judge import hardware
 
 DATA = ROOT / "tests/data/site-new"

@@ -16,10 +16,10 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.catalogue import PROGRAMS
-from assay.describe import written
+from assay.describe import foreign, written
 from assay.exits import Exit
 from assay.locks import package
-from assay.sites import foreign, site_yaml
+from assay.sites import site_yaml
 
 #: The files that are written, all beside FILE.
 SETTINGS, WORDS, REFERENCES = "assay_settings.py", site_yaml.FILE, "references.yaml"

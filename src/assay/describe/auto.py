@@ -16,16 +16,16 @@ from typing import Any
 from msgspec.structs import replace
 from reframe.core.exceptions import ConfigError
 
-from assay import sites, slurm
-from assay.describe import container, described, detect, machine
+from assay import sites
+from assay.describe import ask, container, described, detect, machine, slurm
+from assay.describe.slurm import Answers, Pool
 from assay.gpu.accelerator import ACCELERATORS
 from assay.judge import Known, hardware
 from assay.node import provenance
 from assay.node.answers import hung
 from assay.prove.transports import SWITCHED
-from assay.sites import ask, site_yaml
+from assay.sites import site_yaml
 from assay.sites.site_yaml import SiteFile
-from assay.slurm import Answers, Pool
 
 
 def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:

@@ -13,16 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay import catalogue, slurm
+from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS, VERSIONS
-from assay.describe import detect
+from assay.describe import detect, foreign, slurm
+from assay.describe.slurm import Answers, Pool
 from assay.gpu.accelerator import ACCELERATORS
 from assay.gpu.parse import nvidia_smi
 from assay.judge import Hardware, Known
 from assay.node import provenance
 from assay.prove.transports import SWITCHED, TRANSPORTS
-from assay.sites import foreign
-from assay.slurm import Answers, Pool, Shape
+from assay.slurm import Shape
 
 #: Share of the memory that a matrix may take, of a node that shares its machine with other nodes.
 TOGETHER = 0.1

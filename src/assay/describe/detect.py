@@ -13,10 +13,11 @@ from typing import Any
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
+from assay.describe import ask
 from assay.gpu.accelerator import ACCELERATORS
 from assay.node import answers, provenance
 from assay.prove import mpi
-from assay.sites import ask
+from assay.prove.transports import opened
 
 #: Command that shows whether `mpicc` has a compiler, and the `mpi.h` of Open MPI. The wrapper alone
 #: shows neither. It compiles nothing; the header is long.
@@ -92,8 +93,8 @@ def described(
     if "netpipe" in found:
         extras["netpipe_command"] = found["netpipe"]
     # UCX lists only transports that this machine has a driver for.
-    opened = transports(said("ucx_info", "-d")) if "ucx" in found else []
-    features += [f"ucx-{word}" for word, gpu in ACCELERATORS.items() if gpu.copy in opened]
+    there = transports(said("ucx_info", "-d")) if "ucx" in found else []
+    features += [f"ucx-{word}" for word, gpu in ACCELERATORS.items() if gpu.copy in there]
     subtypes, classes = built(BTIO_SUBTYPES, lambda sub, cls: catalogue.btio(cls, sub), has)
     if subtypes:
         features.append("btio")
@@ -131,8 +132,7 @@ def transports(listing: str | None = None) -> list[str]:
 
     :param listing: by default, what it prints on this machine.
     """
-    said = ask.output("ucx_info", "-d") if listing is None else listing
-    return list(dict.fromkeys(re.findall(r"Transport: (\S+)", said)))
+    return opened(ask.output("ucx_info", "-d") if listing is None else listing)
 
 
 def release(said: str | None = None) -> str:

@@ -21,14 +21,15 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError, ReframeError
 
 from assay import files, sites
+from assay.describe import foreign
 from assay.exits import Exit
 from assay.judge import References, ReferencesError
 from assay.judge.reference_files import listed
 from assay.judge.references import describe
 from assay.reframe_compat.selection import PLACES
-from assay.sites import foreign
 from assay.store import promise
-from assay.store.promise import Listed, Site
+from assay.store.promise import Listed
+from assay.store.words import Site
 
 #: Extra -> words of a place or of its stack whose cases are skipped without it, or fail. A place
 #: for files alone runs no program over its processors.

@@ -19,13 +19,13 @@ from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
 from assay import catalogue, sites
-from assay.describe import detect
+from assay.describe import ask, detect
 from assay.node import answers, provenance
 from assay.prove import mpi
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
 from assay.reframe_compat import command
-from assay.sites import ask, site_yaml, stacks
+from assay.sites import site_yaml, stacks
 from assay.sites.site_yaml import SiteFile
 
 #: Share of the memory that a matrix may take. A laptop can spare this much for a minute.

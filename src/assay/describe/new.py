@@ -20,17 +20,18 @@ from pathlib import Path
 
 from reframe.core.exceptions import ConfigError, ReframeError
 
-from assay import files, slurm
+from assay import files
 from assay.catalogue import PROGRAMS
-from assay.describe import adopt, described, expect, machine, written
+from assay.describe import adopt, ask, described, expect, machine, slurm, written
 from assay.describe.described import Gap, Place
+from assay.describe.slurm import Partition, Pool
 from assay.describe.written import Draft
 from assay.exits import Exit
 from assay.judge import Known, ReferencesError, hardware
 from assay.locks import package
 from assay.node import answers, provenance
-from assay.sites import ask, site_yaml
-from assay.slurm import Partition, Pool
+from assay.sites import site_yaml
+from assay.slurm import Node
 from assay.store import promise
 
 #: A name that is a folder, a system of ReFrame and a word on a command line.
@@ -138,7 +139,7 @@ def of_slurm() -> slurm.Answers:
 
 def chosen(
     partitions: Sequence[Partition],
-    nodes: Sequence[slurm.Node],
+    nodes: Sequence[Node],
     wanted: Sequence[str],
     gaps: list[Gap],
 ) -> list[Pool]:

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.accused import Against, How
+from assay.fleet import population
+from assay.fleet.population import Finding
 from assay.fleet.sweep import Sweep, Turn, against
-from assay.judge import population
-from assay.judge.population import Finding
 from assay.quantities import number
 
 #: Quantity -> its unit. The clock is an observation, and judged where all nodes state it.

@@ -57,7 +57,7 @@ class AllNodesCheck(StrictCheck):
     def slow(self) -> tuple[list[str], list[str]]:
         """What is worse than its population, one line each: accused, and undecided.
 
-        Runs after :meth:`read`. See :mod:`assay.judge.population`.
+        Runs after :meth:`read`. See :mod:`assay.fleet.population`.
         """
         return [], []
 
@@ -71,8 +71,8 @@ class AllNodesCheck(StrictCheck):
         accused, undecided = self.slow()
         return "" if accused else "; ".join(undecided)
 
-    @run_after("setup")
-    def _one_process_on_each_node(self) -> None:
+    def place_ranks(self) -> None:
+        """One process on each node."""
         partition = self.current_partition
         wanted = partition.extras.get("nodes", int(self.least_nodes == 1))
         there = f"{partition.fullname} has {wanted} nodes on offer (extra `nodes`); "

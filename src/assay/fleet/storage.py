@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from assay.fleet.population import Finding, Round
 from assay.fleet.sweep import Sweep, Turn, against
-from assay.judge.population import Finding, Round
 from assay.parse import ParseError, iozone
 from assay.quantities import number
 

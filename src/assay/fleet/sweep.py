@@ -2,7 +2,7 @@
 
 A unit is a node, a core, a server or a rail. What units share may be busy in one round. So each
 value is compared with those of the same round, and the median over the rounds counts
-(:mod:`assay.judge.population`). A unit is named only if a second look in the same job confirms it.
+(:mod:`assay.fleet.population`). A unit is named only if a second look in the same job confirms it.
 A sweep says its units, how to read a turn, and its words. Rails, and nodes that all pairs show, are
 judged in the same way.
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 from assay import metrics
 from assay.accused import Against, How
+from assay.fleet import population
 from assay.fleet.coordinator_log import CoordinatorLog, parse
-from assay.judge import population
-from assay.judge.population import Finding
+from assay.fleet.population import Finding
 from assay.parse import ParseError, Row
 from assay.quantities import number
 

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from assay.gpu.accelerator import Accelerator
 from assay.gpu.parse import nvidia_smi
 from assay.gpu.parse.nvidia_smi import Gpu, Reading
-from assay.node.answers import numbers
+from assay.node.lists import numbers
 from assay.parse.ucx_log import Process, UcxLog
 from assay.prove import counters
 from assay.prove.launch import short_name

@@ -2,7 +2,7 @@
 
 Every node measures its GPUs one after the other, in several turns (``gpu/node/gpus.py``). A way (a
 copy between the host and a GPU, or from a GPU to another) is compared twice, by the criterion of
-:mod:`assay.judge.population`:
+:mod:`assay.fleet.population`:
 
 - with the same way of the other nodes, by the address of the GPUs on the PCI bus; a host copy with
   those alone whose memory of the host is as near to the GPU;
@@ -25,12 +25,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assay.accused import Against, How
+from assay.fleet import population
 from assay.fleet.coordinator_log import CoordinatorLog
+from assay.fleet.population import Finding
 from assay.fleet.sweep import ended, last_words
 from assay.gpu.parse import each_gpu
 from assay.gpu.parse.each_gpu import HOST
-from assay.judge import population
-from assay.judge.population import Finding
 from assay.parse import ParseError, Row
 
 #: Fewest members of a population that can accuse one.

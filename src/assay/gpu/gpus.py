@@ -29,11 +29,11 @@ from typing import Any, TypeVar
 
 from assay.accused import Against, How
 from assay.fleet.coordinator_log import CoordinatorLog
+from assay.fleet.population import Finding
 from assay.fleet.sweep import Sweep
 from assay.gpu import gpu_ways
 from assay.gpu.gpu_ways import Place, Turn
 from assay.gpu.parse.each_gpu import HOST
-from assay.judge.population import Finding
 
 #: One link in a hundred is missing below this.
 LINKS_TOLERANCE = 0.01

@@ -6,7 +6,6 @@ A script of a node imports this file from its folder, the suite from its package
 import contextlib
 import multiprocessing
 import os
-import re
 import signal
 import subprocess
 from subprocess import DEVNULL, PIPE, STDOUT
@@ -77,10 +76,3 @@ def within(function: object) -> object:
     if failure:
         raise OSError(*failure)
     return value
-
-
-def numbers(ranges: str) -> "frozenset[int]":
-    """The numbers in a list of the kernel: ``0-2,5``. Words that are not numbers are left out."""
-    words = (re.fullmatch(r"\s*(\d{1,6})(?:-(\d{1,6}))?\s*", word) for word in ranges.split(","))
-    edges = [(int(word.group(1)), int(word.group(2) or word.group(1))) for word in words if word]
-    return frozenset(number for low, high in edges for number in range(low, high + 1))

@@ -19,6 +19,7 @@ import stat
 import sys
 import time
 
+import answers
 import provenance
 
 #: Size of a single write that every device accepts [B].
@@ -169,8 +170,8 @@ def end(name, reason):
 def main(asked):
     """Examine the file system and return the exit code."""
     space = provenance.file_system(asked.directory)
-    if asked.directory in provenance.answers.hung:
-        return end(asked.refused, provenance.answers.hung[asked.directory])
+    if asked.directory in answers.hung:
+        return end(asked.refused, answers.hung[asked.directory])
     space["o_direct"] = o_direct(asked.directory)
     space["statfs"] = provenance.MAGIC.get(provenance.magic(asked.directory))
     with open(asked.found, "w") as file:

@@ -74,29 +74,3 @@ def origins(measured: Mapping[str, Any]) -> dict[str, list[Formula]]:
         if formulas and len(formulas) == len(values):
             found[name] = formulas
     return found
-
-
-def evaluate(
-    said: Any, rows: Sequence[Mapping[str, Any]], metric: Callable[[str, str, str, float], float]
-) -> float:
-    """The value of a formula.
-
-    :param metric: gives the value of a metric of another case, from the arguments of its node.
-    :raises ValueError: it is no formula, or a cell is not there.
-    """
-    no_value = f"{said!r:.200} has no value"
-    try:
-        match said:
-            case bool():
-                pass
-            case int() | float():
-                return float(said)
-            case ["cell", at, column] if at >= 0:
-                return float(rows[at][column])
-            case ["metric", case, where, name, value]:
-                return metric(str(case), str(where), str(name), float(value))
-            case [str(sign), a, b] if sign in SIGNS:
-                return SIGNS[sign](evaluate(a, rows, metric), evaluate(b, rows, metric))
-    except (TypeError, LookupError, ArithmeticError, RecursionError) as error:
-        raise ValueError(f"{no_value}: {error!r:.100}") from None
-    raise ValueError(no_value)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import assay.node
 from assay.node import port_counters
 from assay.quantities import size
-from assay.workloads.sizing import Grid, Layout
+from assay.workloads.sizing import Layout
 
 #: Script that starts a rank and leaves its readings in :data:`READINGS`, in the job's directory.
 WITNESS = Path(assay.node.__file__).with_name("link-witness.sh")
@@ -209,22 +209,3 @@ def message_bytes(benchmark: str, layout: Layout, window: int = 1) -> int:
     if benchmark not in factors:
         raise ValueError(f"nothing says how many bytes osu_{benchmark} moves")
     return factors[benchmark]
-
-
-def linpack_bytes(order: int, grid: Grid, layout: Layout) -> float:
-    """Bytes over the link of the node that needs the fewest, for one matrix of order N.
-
-    A rank updates its part of the trailing matrix with the panels of its row of the grid and with
-    the rows U of its column. Summed over the steps, each of the two is N^2 / 2 doubles. The part
-    that other nodes own must come over the link. Ranks fill the grid row by row (mapping 0), and
-    they fill the nodes in blocks. Only half of the bytes are counted, because the blocks are not
-    distributed evenly.
-    """
-    least = float("inf")
-    for first in range(0, layout.ranks, layout.per_node):
-        ranks = range(first, first + layout.per_node)
-        in_row, in_column = Counter(r // grid.q for r in ranks), Counter(r % grid.q for r in ranks)
-        foreign = sum(grid.q - own for own in in_row.values())
-        foreign += sum(grid.p - own for own in in_column.values())
-        least = min(least, 4 * order**2 * foreign / grid.ranks)
-    return least / 2

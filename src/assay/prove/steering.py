@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import assay.node
-from assay.node.answers import numbers
+from assay.node.lists import numbers
 from assay.node.recorded import HIDDEN, listed, recorded
 from assay.parse.ucx_log import UcxLog
 from assay.prove.plan import CHOOSING, PRINTED, SEARCH, SYSTEM, Doubt, Machine, Note

@@ -35,7 +35,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.parse import Parsed, ucx_log
+from assay.parse import ucx_log
 from assay.parse.ucx_log import UcxLog, transport_of
 
 
@@ -254,30 +254,9 @@ def rails(log: UcxLog, devices: Sequence[str]) -> list[str]:
 POINT_TO_POINT = re.compile(r"(osu_)?(latency|bw|bibw|multi_lat|mbw_mr)\b")
 
 
-def with_path(parsed: Parsed, text: str) -> Parsed:
-    """Adds what the log of UCX in an output says of the path, as the fact ``path``.
-
-    ``means`` is the kind of proof, as in :class:`assay.parse.ucx_log.Carried`. ``lanes`` has for
-    each lane its largest share of any one size, ``by_size`` the lanes of each size [B], ``ucx`` the
-    versions. An output without a log of UCX stays as it is. Each error of UCX is a problem, unless
-    the parser has reported it.
-    """
-    log = ucx_log.parse(text)
-    known = "\n".join(parsed.problems)
-    errors = tuple(f"UCX ERROR: {error}" for error in log.errors if error not in known)
-    errors += tuple(bridges(log))
-    if not log.processes:
-        return replace(parsed, problems=parsed.problems + errors)
-    one_size = POINT_TO_POINT.match(parsed.program) is not None
-    sizes = [int(row["size"]) for row in parsed.rows if one_size and "size" in row]
-    carried = ucx_log.carriers(log, sizes)
-    path = {
-        "means": carried.means,
-        "lanes": dict(carried.lanes),
-        "by_size": {str(size): dict(lanes) for size, lanes in carried.by_size.items()},
-        "ucx": sorted({version for version, _ in log.versions.values()}),
-    }
-    return replace(parsed, facts={**parsed.facts, "path": path}, problems=parsed.problems + errors)
+def opened(listing: str) -> list[str]:
+    """The transports in an output of ``ucx_info -d``, each once, in UCX's order."""
+    return list(dict.fromkeys(re.findall(r"Transport: (\S+)", listing)))
 
 
 def common_problems(

@@ -10,10 +10,10 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
 from assay.parse import Parsed, Quantity, hpl
-from assay.prove.links import linpack_bytes
 from assay.run.mpi import MpiCheck
 from assay.workloads import hpl_input
-from assay.workloads.sizing import Grid, matrix_order, process_grid, usable_ranks
+from assay.workloads.hpl_input import linpack_bytes, matrix_order, process_grid
+from assay.workloads.sizing import Grid, usable_ranks
 
 #: More than any core computes in double precision [GFLOP/s]: 32 operations in a cycle at 6 GHz are
 #: 192, and a core of a vector computer (SX-Aurora TSUBASA) has about 300.

@@ -12,7 +12,6 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.exceptions import ConfigError
 
-from assay import reframe_compat
 from assay.judge import Peak, References, peak
 from assay.metrics import factor
 from assay.reframe_compat import runner, testcase
@@ -102,5 +101,4 @@ def _runs_something(run: Any, cases: Sequence[Any]) -> Iterator[None]:
 
 
 # Also for a configuration that knows nothing of Assay, so that its run does not end silently.
-reframe_compat.install()
 runner.around(_runs_something)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -24,16 +24,19 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, ReframeSyntaxError, SanityError
 
-from assay import accused, deadline, files, judge, slurm
+from assay import accused, deadline, files, judge, reframe_compat, slurm
 from assay import metrics as known
 from assay.declared import Figure
 from assay.judge import RED, Peak, Ratios, Reference, ReferencesError, Verdict, curves, of_peak
 from assay.parse import Parsed, formulas
-from assay.prove import busy, counters, groups, launch, links, mpi, node_state, plan, steering
+from assay.prove import busy, counters, launch, links, mpi, node_state, plan, steering
 from assay.reframe_compat import runner, testcase
 from assay.run import attempts, job_request, options, outputs, site
 from assay.run.ucx import text
 from assay.store import record
+
+if TYPE_CHECKING:
+    from assay.prove.groups import Between
 
 #: How many problems the failure message of ReFrame names; the record has all of them.
 NAMED_PROBLEMS = 4
@@ -154,7 +157,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Chooses the number of processes and of nodes; by default one. Runs after setup."""
 
     def launch_prefix(self) -> list[str]:
-        """Words of the launcher before the program, which start each rank. Runs before the run."""
+        """Words before the program that start each rank, whose files it puts where ranks run."""
         return []
 
     def read(self) -> Parsed:
@@ -226,6 +229,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return {}
 
     # Phase setup: whether a case is launched -----------------------------------------------------
+
+    @run_after("init")
+    def _change_reframe(self) -> None:
+        # A site has done so. A configuration that knows nothing of Assay has not.
+        reframe_compat.install()
 
     @run_before("setup")
     def _begin_unless_settled(self) -> None:
@@ -847,13 +855,15 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return stack.extras[name]
 
     @property
-    def between(self) -> groups.Between | None:
+    def between(self) -> Between | None:
         """The link between two groups of nodes that the partition is; None if it is none.
 
         :raises reframe.core.exceptions.ConfigError: the site does not describe it, or wrongly.
         """
         if "across" not in self.current_partition.features:
             return None
+        from assay.prove import groups  # noqa: PLC0415 - few partitions are between groups
+
         try:
             return groups.parse(self.partition_extra("between"))
         except ValueError as error:

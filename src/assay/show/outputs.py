@@ -7,6 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,33 @@ def read(name: str, last_size: int | None = None) -> Parsed:
         version = next((version for version, _ in log.versions.values()), None)
         why = "a log of UCX without the output of a program"
         parsed = Parsed("ucx-log", "ucx", version, False, (), {}, (why,))
-    return transports.with_path(parsed, text)
+    return with_path(parsed, text)
+
+
+def with_path(parsed: Parsed, text: str) -> Parsed:
+    """Adds what the log of UCX in an output says of the path, as the fact ``path``.
+
+    ``means`` is the kind of proof, as in :class:`assay.parse.ucx_log.Carried`. ``lanes`` has for
+    each lane its largest share of any one size, ``by_size`` the lanes of each size [B], ``ucx`` the
+    versions. An output without a log of UCX stays as it is. Each error of UCX is a problem, unless
+    the parser has reported it.
+    """
+    log = ucx_log.parse(text)
+    known = "\n".join(parsed.problems)
+    errors = tuple(f"UCX ERROR: {error}" for error in log.errors if error not in known)
+    errors += tuple(transports.bridges(log))
+    if not log.processes:
+        return replace(parsed, problems=parsed.problems + errors)
+    one_size = transports.POINT_TO_POINT.match(parsed.program) is not None
+    sizes = [int(row["size"]) for row in parsed.rows if one_size and "size" in row]
+    carried = ucx_log.carriers(log, sizes)
+    path = {
+        "means": carried.means,
+        "lanes": dict(carried.lanes),
+        "by_size": {str(size): dict(lanes) for size, lanes in carried.by_size.items()},
+        "ucx": sorted({version for version, _ in log.versions.values()}),
+    }
+    return replace(parsed, facts={**parsed.facts, "path": path}, problems=parsed.problems + errors)
 
 
 def ways_of(parsed: Parsed) -> list[str]:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from reframe.core.exceptions import ConfigError
@@ -28,16 +28,18 @@ from reframe.core.exceptions import ConfigError
 from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.node import answers
-from assay.prove import node_limits, plan
+from assay.prove import call as calls
 from assay.reframe_compat import command
 from assay.reframe_compat.selection import PLACES, reserve
-from assay.sites import foreign, site_yaml
-from assay.store import promise, run_folder, running
-from assay.store.cases import Case
+from assay.sites import site_yaml
+from assay.store.words import Site
+
+if TYPE_CHECKING:
+    from assay.store.cases import Case
 
 #: The file of each site that this process loaded -> the words that it declares, with stacks that
 #: are not there now, and the stack if ``ASSAY_STACK`` leaves out others.
-found_on: dict[Path, tuple[promise.Site, list[str]]] = {}
+found_on: dict[Path, tuple[Site, list[str]]] = {}
 
 #: Site file -> why the suite runs nothing on a partition or with a stack of it, as lines.
 left_out: dict[Path, list[str]] = {}
@@ -48,6 +50,12 @@ names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 
 #: The word ``machine`` of a site -> the module that describes it.
 MACHINES = {"this": "assay.describe.machine", "detect": "assay.describe.auto"}
+
+#: The log of a call that runs nothing.
+LISTING = "listing.log"
+
+#: The module that joins a configuration that a site has already. It is loaded only for one.
+FOREIGN = "assay.describe.foreign"
 
 #: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``, in
 #: which studies run the cases that they select.
@@ -144,8 +152,15 @@ def _check_partition(
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
     if fault := files.misshapen(extras.get("options", {}), dict[str, Any], "options"):
         raise ConfigError(f"{where}: extras: {fault}; write a mapping of Test.option to its value")
-    if problem := node_limits.refused(extras.get("health", {})):
+    if "health" in extras and (problem := _refused(extras["health"])):
         raise ConfigError(f"{where}: extras: health: {problem}")
+
+
+def _refused(health: Any) -> str:
+    """What is wrong with the limits of a partition; few have limits of their own."""
+    from assay.prove import health_words  # noqa: PLC0415
+
+    return health_words.refused(health)
 
 
 def _check_stack(
@@ -169,7 +184,7 @@ def _check_stack(
 
 def check_switches(given: Iterable[command.Option]) -> None:
     """Refuse options that switch checks off: the run would end green without a verdict."""
-    if off := [option.flag for option in given if option.dest in plan.OFF]:
+    if off := [option.flag for option in given if option.dest in calls.OFF]:
         raise ConfigError(
             f"{' '.join(off)}: a run without its checks proves nothing; leave the option out, or "
             "run `assay calibrate` to measure without judging"
@@ -281,7 +296,7 @@ def configuration(
         system.setdefault("stagedir", str(results / "stage" / folder.name))
         system.setdefault("outputdir", str(folder))
     # A run says itself how each case ended (assay.store.running); `-v` shows ReFrame's lines, too.
-    shown = "warning" if log.name == run_folder.LOG else "info"
+    shown = "warning" if log.name != LISTING else "info"
     screen = {"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}
     logs = {"handlers$": [screen], "handlers": [_log_file(log)], "handlers_perflog": said.perflog}
     # The environment of the stack is part of what is measured: do not purge it.
@@ -307,6 +322,7 @@ def _beside(site_file: Path, said: site_yaml.SiteFile) -> dict[str, Any]:
     results, folder, log = _results(site_file)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
     paths = [site_file.parent / each for each in said.beside]
+    foreign = importlib.import_module(FOREIGN)
     whole, places, stacks = foreign.join(file, said, paths, known["extras"])
     system = whole["systems"][0]
     # By a method of theirs, ReFrame may find another name than that of the host.
@@ -407,6 +423,8 @@ def _begin(  # noqa: PLR0913, PLR0917
     except ReferencesError as error:
         raise ConfigError(str(error)) from None
     if (call := command.of_reframe()) and call.run:
+        from assay.store import running  # noqa: PLC0415 - a listing does not need it
+
         running.promise(partial(_promised, call, site_file, words_here, fewer))
     return kept
 
@@ -415,12 +433,12 @@ def _words(
     places: Iterable[Mapping[str, Any]],
     programs: Mapping[str, frozenset[str]],
     problems: Sequence[str] | None,
-) -> promise.Site:
+) -> Site:
     """The words of the places that have one of these stacks."""
     environs = {p["name"]: frozenset({*p["environs"]} & programs.keys()) for p in places}
     words = {p["name"]: frozenset(p.get("features", ())) for p in places if environs[p["name"]]}
     environs = {name: environs[name] for name in words}
-    return promise.Site(words, environs, programs, problems is not None, tuple(problems or ()))
+    return Site(words, environs, programs, problems is not None, tuple(problems or ()))
 
 
 def _results(site_file: Path) -> tuple[Path, Path, Path]:
@@ -431,7 +449,9 @@ def _results(site_file: Path) -> tuple[Path, Path, Path]:
         # The time in the path keeps the outputs of every run. A configuration cannot set ReFrame's
         # own --timestamp.
         folder = results / "output" / time.strftime("%Y%m%dT%H%M%S")
-        return results, folder, results / "listing.log"
+        return results, folder, results / LISTING
+    from assay.store import run_folder, running  # noqa: PLC0415 - a listing needs neither
+
     folder = running.begin(results)
     return results, folder, folder / run_folder.LOG
 
@@ -439,7 +459,7 @@ def _results(site_file: Path) -> tuple[Path, Path, Path]:
 def _promised(  # noqa: PLR0913, PLR0917
     call: command.Invocation,
     site_file: Path,
-    site: promise.Site,
+    site: Site,
     fewer: Sequence[str],
     cases: Sequence[Case],
     profile: str,
@@ -449,8 +469,10 @@ def _promised(  # noqa: PLR0913, PLR0917
     Not called before the run begins: ReFrame loads a site in the folder of the site, and the paths
     of its call are relative to another one.
     """
+    from assay.store import promise  # noqa: PLC0415 - a listing does not need it
+
     suite = repository(site_file) / "reframe"
-    said = plan.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
+    said = calls.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
     state = promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)
     if not cases:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -21,10 +21,11 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from assay import files
-from assay.prove.plan import Call
+from assay.prove.call import Call
 from assay.reframe_compat.selection import PLACES
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import line, sequence
+from assay.store.words import Site
 
 FILE, CASES = "promise.yaml", "cases.txt"
 
@@ -51,34 +52,6 @@ REFUSED = "skip not allowed"
 
 class PromiseError(Exception):
     """A file is refused; the message is one line with the file, the place and the remedy."""
-
-
-@dataclass(frozen=True)
-class Site:
-    """The words that a site has, or promises.
-
-    :ivar partitions: the features of each partition.
-    :ivar environs: the names of its stacks.
-    :ivar stacks: the programs of each stack.
-    :ivar itself: whether the site describes itself, so that it has other words elsewhere.
-    :ivar problems: probes of the machine that failed, one line each.
-    """
-
-    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    environs: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    stacks: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    itself: bool = False
-    problems: tuple[str, ...] = ()
-
-    def lacks(self, promised: Site) -> Iterator[str]:
-        """What is promised and not there, one line each."""
-        for kind, word in (("partitions", "word"), ("environs", "stack"), ("stacks", "word")):
-            there = getattr(self, kind)
-            for name, words in getattr(promised, kind).items():
-                if lost := sorted(words - there.get(name, frozenset())):
-                    yield f"{name} has not the promised {word} {', '.join(lost)}"
-                elif name not in there and kind != "environs":
-                    yield f"{name} is promised and not there"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from certificates import DATA
 from shell import ROOT
-from test_certificate import Signed
+from tests.programs.archive.certificate.test_signature import Signed
 
 from assay import cli
 from assay.store import run_folder

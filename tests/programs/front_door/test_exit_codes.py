@@ -15,8 +15,8 @@ import yaml
 from certificates import DATA, archive, certify, verify
 from msgspec import structs
 from shell import BEGIN, ROOT, program, run
-from test_beside import THEIRS
-from test_certificate import Signed
+from tests.programs.archive.certificate.test_signature import Signed
+from tests.pure.sites.test_foreign import THEIRS
 
 from assay import cli
 from assay.archive.calibrate import launches

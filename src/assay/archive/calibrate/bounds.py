@@ -11,8 +11,8 @@ from typing import Any
 from assay import files, metrics
 from assay.archive.calibrate import CalibrationError
 from assay.judge import median_interval
-from assay.judge.population import NORMAL
 from assay.judge.reference_files import WIDER
+from assay.quantities import NORMAL
 
 #: The least value of ``lower``. A ``lower`` of -1 would put the bound at zero, and a bound at zero
 #: has no effect. The schema of references requires more than -1.

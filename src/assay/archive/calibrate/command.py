@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from reframe.core.config import load_config
 from reframe.core.exceptions import ReframeError
 
 from assay import files, metrics, sites
@@ -27,7 +28,6 @@ from assay.judge import (
     ReferencesError,
     reference_files,
 )
-from assay.sites import foreign
 from assay.store import run_folder, session
 
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"assay calibrate: {wrong}", file=sys.stderr)
         return Exit.USAGE
     try:
-        name = args.site or foreign.sections(foreign.load([file]))["systems"][0]["name"]
+        name = args.site or load_config("<builtin>", str(file))["systems"][0]["name"]
         references = References.load(site / "references.yaml")
         tolerances = metrics.tolerances(site, CalibrationError)
         reports = args.reports or [_measure(file, args)]

@@ -12,7 +12,7 @@ import dataclasses
 import json
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -175,7 +175,7 @@ class Judge:
         if reading.parsed is None and any(map(_has_cell, said)):
             raise _Unknown("no single output has the rows that its test read")
         rows = reading.parsed.rows if reading.parsed else ()
-        return [formulas.evaluate(one, rows, self._metric_of_another) for one in said]
+        return [evaluate(one, rows, self._metric_of_another) for one in said]
 
     def _metric_of_another(self, unique_name: str, where: str, name: str, value: float) -> float:
         key = unique_name, where, name
@@ -377,3 +377,30 @@ def _listed(values: Sequence[Any]) -> str:
         f"{v:.10g}" if isinstance(v, (int, float)) and not isinstance(v, bool) else str(v)
         for v in values
     ) or "nothing"  # fmt: skip
+
+
+def evaluate(
+    said: Any, rows: Sequence[Mapping[str, Any]], metric: Callable[[str, str, str, float], float]
+) -> float:
+    """The value of a formula.
+
+    :param metric: gives the value of a metric of another case, from the arguments of its node.
+    :raises ValueError: it is no formula, or a cell is not there.
+    """
+    no_value = f"{said!r:.200} has no value"
+    try:
+        match said:
+            case bool():
+                pass
+            case int() | float():
+                return float(said)
+            case ["cell", at, column] if at >= 0:
+                return float(rows[at][column])
+            case ["metric", case, where, name, value]:
+                return metric(str(case), str(where), str(name), float(value))
+            case [str(sign), a, b] if sign in formulas.SIGNS:
+                by = formulas.SIGNS[sign]
+                return by(evaluate(a, rows, metric), evaluate(b, rows, metric))
+    except (TypeError, LookupError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"{no_value}: {error!r:.100}") from None
+    raise ValueError(no_value)

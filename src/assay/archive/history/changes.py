@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from assay.judge.population import NORMAL
+from assay.quantities import NORMAL
 
 #: Values on either side to compare with, and how many standard deviations off their median.
 _NEIGHBOURS, _FAR = 3, 4.0

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.fleet.topology.fabric import Fabric, Kind, Part
-from assay.judge.population import NORMAL
+from assay.quantities import NORMAL
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -43,6 +43,7 @@ from uuid import UUID
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node"))
 
 import answers
+import lists
 
 FORM = 1
 
@@ -151,7 +152,7 @@ def near(path):
     ``unknown``.
     """
     usable = os.sched_getaffinity(0)
-    close = answers.numbers(answers.read(path + "/local_cpulist") or "")
+    close = lists.numbers(answers.read(path + "/local_cpulist") or "")
     if not close & usable:
         yield "no" if close else "unknown"
         return

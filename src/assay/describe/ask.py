@@ -1,0 +1,36 @@
+"""What programs of this machine answer, each within a time limit."""
+
+from __future__ import annotations
+
+import sys
+
+from assay.describe.slurm import QUERIES, Answers
+from assay.node import answers
+
+#: Time limit for a program to report what it is [s].
+LIMIT = 30
+
+#: Command that was asked -> its exit code; None if it did not end in time.
+ended: dict[tuple[str, ...], int | None] = {}
+
+
+def output(*command: str) -> str:
+    """Standard output and error of a short command, empty if it cannot be run.
+
+    A warning names a command that hangs. Otherwise its silence would look like a missing program.
+    """
+    asked = command[0] in answers.hung
+    try:
+        code, said = answers.bounded(list(command), LIMIT)
+    except OSError:
+        return ""
+    ended[command] = code
+    if code is None and not asked:
+        what = f"{answers.hung[command[0]]}; what it would have said is missing"
+        print(f"assay: {what}", file=sys.stderr)
+    return str(said.decode(errors="replace"))
+
+
+def slurm() -> Answers:
+    """What Slurm answers on this machine; a text is empty if its command is missing."""
+    return Answers(**{name: output(*command) for name, command in QUERIES.items()})

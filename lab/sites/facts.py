@@ -16,7 +16,7 @@ import emulation
 
 from assay.describe import detect, machine
 from assay.gpu import accelerator
-from assay.node import provenance
+from assay.node import capacity
 
 Stack = dict[str, Any] | None
 
@@ -85,7 +85,7 @@ def cores_per_node(_: Path) -> int:
 
 def memory(site_file: Path) -> int:
     """The memory that a node states [B]; the login machine has as much."""
-    return int(provenance.memory()["limit"]) // (nodes(site_file) + 1)
+    return int(capacity.memory()["limit"]) // (nodes(site_file) + 1)
 
 
 def clock_hz(_: Path) -> float | None:

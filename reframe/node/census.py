@@ -15,7 +15,7 @@ import sys
 import reframe as rfm
 from reframe.core.builtins import run_after
 
-import assay.node.provenance
+import assay.fleet.node.provenance
 from assay.accused import Against, How
 from assay.fleet import census, node_limits
 from assay.fleet.nodes import AllNodesCheck
@@ -44,7 +44,7 @@ class Census(GpusOfNode, AllNodesCheck):
     def plan(self):
         directory = self.current_partition.extras.get("directory")
         state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
-        collect = [sys.executable, assay.node.provenance.__file__, *state, "."]
+        collect = [sys.executable, assay.fleet.node.provenance.__file__, *state, "."]
         return {
             "command": collect + ([directory] if directory else []),
             "limit": 120,

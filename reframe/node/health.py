@@ -25,7 +25,7 @@ import reframe as rfm
 from reframe.core import runtime
 from reframe.core.builtins import run_after, run_before
 
-import assay.node.provenance
+import assay.fleet.node.provenance
 from assay.accused import Against, How
 from assay.fleet import node_limits
 from assay.gpu import accelerator, gpu_health
@@ -122,7 +122,11 @@ class NodeHealth(GpusOfNode, StrictCheck):
     def command(self):
         named = [other.extras.get("directory") for other in self.alike]
         state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
-        arguments = [assay.node.provenance.__file__, *state, *dict.fromkeys(filter(None, named))]
+        arguments = [
+            assay.fleet.node.provenance.__file__,
+            *state,
+            *dict.fromkeys(filter(None, named)),
+        ]
         self.executable = shlex.quote(sys.executable)
         self.executable_opts = [shlex.quote(argument) for argument in arguments]
 

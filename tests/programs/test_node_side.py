@@ -19,8 +19,9 @@ from shell import ROOT
 import assay
 from assay.describe import ask, detect
 from assay.fleet import node_limits, nodes
+from assay.fleet.node import provenance
 from assay.gpu import gpu_health
-from assay.node import answers, provenance, recorded
+from assay.node import answers, capacity, recorded
 from assay.prove import steering
 
 SOURCE = Path(assay.__file__).parent
@@ -81,7 +82,7 @@ def tree(tmp_path):
     ids=["version 1", "version 2", "root", "another controller", "no groups"],
 )
 def test_the_limits_of_all_groups_above_a_process_are_read(tree, groups, limits):
-    assert list(provenance.memory_limits(groups, str(tree))) == limits
+    assert list(capacity.memory_limits(groups, str(tree))) == limits
 
 
 @pytest.fixture
@@ -131,8 +132,8 @@ def test_a_program_that_hangs_is_not_taken_for_one_that_is_not_there(sleeper, mo
 def test_a_file_system_that_does_not_answer_is_an_error_of_its_own(hurried, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: time.sleep(1000))
     # The programs of this machine are not asked: they may take longer than the limit.
-    monkeypatch.setattr(provenance, "output", lambda *_, **__: None)
-    found = provenance.file_system("/")
+    monkeypatch.setattr(answers, "output", lambda *_, **__: None)
+    found = capacity.file_system("/")
     assert found["error"] == "did not answer within 0.3 s"
     said = node_limits.problems(
         {**provenance.collect(["/"]), "programs": {}}, {"free_bytes_min": 1, "mount_options": ["x"]}
@@ -141,8 +142,8 @@ def test_a_file_system_that_does_not_answer_is_an_error_of_its_own(hurried, monk
 
 
 def test_what_a_process_of_its_own_says_is_what_it_would_have_said_here(patient):
-    assert provenance.file_system("/")["type"]
-    assert provenance.file_system("/nonexistent")["error"] == "No such file or directory"
+    assert capacity.file_system("/")["type"]
+    assert capacity.file_system("/nonexistent")["error"] == "No such file or directory"
     assert answers.within(lambda: ["x" * 10**6]) == ["x" * 10**6]
     with pytest.raises(FileNotFoundError):
         answers.within(lambda: Path("/nonexistent").stat().st_size)

@@ -19,9 +19,9 @@ from reframe.core.exceptions import ConfigError
 from assay import sites
 from assay.describe import ask, container, described, detect, machine, slurm
 from assay.describe.slurm import Answers, Pool
+from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
 from assay.judge import Known, hardware
-from assay.node import provenance
 from assay.node.answers import hung
 from assay.prove.transports import SWITCHED
 from assay.sites import site_yaml

@@ -1,6 +1,6 @@
 """What a machine has, as partitions of ReFrame: one description of a machine that nobody prepared.
 
-A :class:`Place` is what Slurm states of alike nodes, and what :func:`assay.node.provenance.node`
+A :class:`Place` is what Slurm states of alike nodes, and what :func:`.provenance.node`
 found on one of them. ``assay site new`` writes the partitions of its places to files. The site
 ``any`` makes its own in memory, from the machine that loads it.
 """
@@ -17,10 +17,10 @@ from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS, VERSIONS
 from assay.describe import detect, foreign, slurm
 from assay.describe.slurm import Answers, Pool
+from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
 from assay.gpu.parse import nvidia_smi
 from assay.judge import Hardware, Known
-from assay.node import provenance
 from assay.prove.transports import SWITCHED, TRANSPORTS
 from assay.slurm import Shape
 
@@ -77,7 +77,7 @@ class Gap:
 class Place:
     """The nodes of one partition of Slurm, and what was found on some of them.
 
-    :ivar here: what :func:`assay.node.provenance.node` found on the first node.
+    :ivar here: what :func:`assay.fleet.node.provenance.node` found on the first node.
     :ivar there: the same of another node; None if only one was asked.
     :ivar login: ``here`` is of the login node. A compute node may have other names of devices.
     :ivar gaps: what could not be found out; the functions below add to it.
@@ -127,7 +127,7 @@ class Place:
 
     @property
     def ports(self) -> Mapping[str, Mapping[str, str | None]]:
-        """The ports of InfiniBand and RoCE, as :mod:`assay.node.provenance` describes them."""
+        """The ports of InfiniBand and RoCE, as ``provenance.py`` describes them."""
         found: Mapping[str, Mapping[str, str | None]] = self.here["network"]["infiniband"]
         return found
 
@@ -145,7 +145,7 @@ class Place:
 
 
 def questions(peer: str | None) -> str:
-    """What the probe of a node is asked, as its argument: :func:`assay.node.provenance.asked`."""
+    """What the probe of a node is asked, as its argument: :func:`.provenance.asked`."""
     names = [name for p in PROGRAMS.values() if p.detected for name in p.executables]
     names += [catalogue.btio(cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES]
     asked = (

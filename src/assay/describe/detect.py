@@ -14,8 +14,9 @@ from typing import Any
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.describe import ask
+from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
-from assay.node import answers, provenance
+from assay.node import answers
 from assay.prove import mpi
 from assay.prove.transports import opened
 

@@ -24,7 +24,7 @@ from reframe.utility.cpuinfo import cpuinfo
 
 from assay import files
 from assay.describe import ask, slurm
-from assay.node import provenance
+from assay.node import capacity
 from assay.sites.site_yaml import SiteFile, Stack, copied, one_of
 from assay.slurm import Shape
 
@@ -177,7 +177,7 @@ def _describe(clone: dict[str, Any], topology: Path) -> None:
     shape = None if local or known else _of_slurm(clone)
     if local:
         clone["processor"] = clone.get("processor") or cpuinfo()
-        extras.setdefault("memory_bytes", provenance.memory()["limit"])
+        extras.setdefault("memory_bytes", capacity.memory()["limit"])
     elif shape:
         clone["processor"] = clone.get("processor") or shape.processor
         if shape.memory_bytes > slurm.CONFIGURED:

@@ -20,7 +20,8 @@ from reframe.utility.cpuinfo import cpuinfo
 
 from assay import catalogue, sites
 from assay.describe import ask, detect
-from assay.node import answers, provenance
+from assay.fleet.node import provenance
+from assay.node import answers, capacity
 from assay.prove import mpi
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED
@@ -162,7 +163,7 @@ def partition(name: str, features: list[str], extras: Mapping[str, Any]) -> dict
         "features": features,
         # Other work on this machine disturbs the measurement, so the suite watches its processes.
         "extras": {
-            **{"memory_bytes": provenance.memory()["limit"], "others": PROCESSES, **clock},
+            **{"memory_bytes": capacity.memory()["limit"], "others": PROCESSES, **clock},
             **detect.pml(provenance.network_devices()["infiniband"]),
             **extras,
         },
@@ -194,6 +195,6 @@ def storage(site_file: str | Path, name: str, directory: Path, *features: str) -
     except OSError as error:
         why = f"cannot be made ({error.strerror}); {mend} one that can"
         raise ConfigError(f"{where} {why}") from None
-    kind = provenance.file_system(str(directory))["type"] or "unknown"
+    kind = capacity.file_system(str(directory))["type"] or "unknown"
     extras = {"directory": str(directory), "file_system": kind}
     return partition(name, ["storage", *features], extras)

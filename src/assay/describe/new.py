@@ -1,7 +1,7 @@
 """``assay site new``: writes the folder of a site from what Slurm and its nodes say.
 
 Slurm says which partitions and nodes there are. A job of a second on two nodes of each partition
-says what they have (:mod:`assay.node.provenance`). What nobody says is listed with what to do.
+says what they have (``fleet/node/provenance.py``). What nobody says is listed with what to do.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from assay.describe.described import Gap, Place
 from assay.describe.slurm import Partition, Pool
 from assay.describe.written import Draft
 from assay.exits import Exit
+from assay.fleet.node import provenance
 from assay.judge import Known, ReferencesError, hardware
 from assay.locks import package
-from assay.node import answers, provenance
+from assay.node import answers
 from assay.sites import site_yaml
 from assay.slurm import Node
 from assay.store import promise

@@ -15,7 +15,7 @@ from typing import Any
 from assay.accused import Against, How
 from assay.quantities import size
 
-#: Keys of :mod:`assay.node.provenance` whose values must be equal on all nodes. A dot goes one
+#: Keys of ``node/provenance.py`` whose values must be equal on all nodes. A dot goes one
 #: level down. A mapping is compared key by key.
 COMPARED = (
     *("system", "kernel", "cpu.model", "cpu.online", "cpu.microcode", "cpu.governors", "cpu.smt"),

@@ -12,7 +12,7 @@ from assay.quantities import size
 def figures(found: Mapping[str, Any]) -> dict[str, float]:
     """Load per processor and share of free memory.
 
-    :param found: what :func:`assay.node.provenance.collect` found.
+    :param found: what :func:`assay.fleet.node.provenance.collect` found.
     :raises KeyError, TypeError, ZeroDivisionError: the values are missing from it.
     """
     cpu, memory = found["cpu"], found["memory"]

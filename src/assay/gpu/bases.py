@@ -52,7 +52,7 @@ class GpusOfNode(rfm.RegressionTestPlugin):
     def unfit_gpus(self, found: Mapping[str, Any]) -> list[str]:
         """What is wrong with the GPUs of a node, one line each.
 
-        :param found: what :func:`assay.node.provenance.collect` found on it.
+        :param found: what :func:`assay.fleet.node.provenance.collect` found on it.
         """
         vendor = self.vendor_of_gpus()
         if vendor is None or not vendor.state:

@@ -76,3 +76,12 @@ def within(function: object) -> object:
     if failure:
         raise OSError(*failure)
     return value
+
+
+def output(command, lines=40):
+    """First lines that a command prints; None if it is missing, fails or hangs."""
+    try:
+        code, said = bounded(command)
+    except OSError:
+        return None
+    return None if code != 0 else "\n".join(said.decode(errors="replace").splitlines()[:lines])

@@ -19,7 +19,7 @@ import stat
 import sys
 import time
 
-import provenance
+import capacity
 
 #: Size of a single write that every device accepts [B].
 PAGE = 4096
@@ -110,7 +110,7 @@ class Watch:
             return
         key = (path, flags)
         if key not in self.seen:
-            kind = provenance.magic(at)
+            kind = capacity.magic(at)
             if kind is None or os.readlink(at) != path:
                 return  # closed meanwhile
             self.seen[key] = {
@@ -119,7 +119,7 @@ class Watch:
                 "written": flags & os.O_ACCMODE != os.O_RDONLY,
                 "o_direct": bool(flags & os.O_DIRECT),
                 "o_sync": flags & os.O_SYNC == os.O_SYNC,
-                "type": provenance.MAGIC.get(kind),
+                "type": capacity.MAGIC.get(kind),
                 "preloaded": preloaded(folder),
                 "bytes": 0,
                 "looks": 0,
@@ -168,13 +168,13 @@ def end(name, reason):
 
 def main(asked):
     """Examine the file system and return the exit code."""
-    space = provenance.file_system(asked.directory)
-    if asked.directory in provenance.answers.hung:
-        return end(asked.refused, provenance.answers.hung[asked.directory])
+    space = capacity.file_system(asked.directory)
+    if asked.directory in capacity.answers.hung:
+        return end(asked.refused, capacity.answers.hung[asked.directory])
     space["o_direct"] = o_direct(asked.directory)
-    space["statfs"] = provenance.MAGIC.get(provenance.magic(asked.directory))
+    space["statfs"] = capacity.MAGIC.get(capacity.magic(asked.directory))
     with open(asked.found, "w") as file:
-        json.dump({"file_system": space, "memory": provenance.memory()}, file, indent=1)
+        json.dump({"file_system": space, "memory": capacity.memory()}, file, indent=1)
         file.write("\n")
     if asked.skipped and space["o_direct"] is False:
         return end(asked.skipped, "{} ({}) has no O_DIRECT".format(asked.directory, space["type"]))

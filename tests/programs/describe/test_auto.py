@@ -16,8 +16,9 @@ from reframe.core.exceptions import ConfigError
 
 from assay.describe import ask, auto, described, detect, machine
 from assay.describe.slurm import Answers
+from assay.fleet.node import provenance
 from assay.gpu.accelerator import CUDA
-from assay.node import answers, provenance
+from assay.node import answers
 from assay.sites.site_yaml import SiteFile
 from assay.store import promise
 

@@ -3,7 +3,7 @@ import copy
 import pytest
 
 from assay.fleet import census
-from assay.node import provenance
+from assay.fleet.node import provenance
 
 NAMES = ["node01", "node02", "node03", "node04"]
 

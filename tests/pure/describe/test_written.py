@@ -21,8 +21,8 @@ from new_site import (
 )
 
 from assay.describe import foreign, written
+from assay.fleet.node import provenance
 from assay.judge import References, peak
-from assay.node import provenance
 from assay.sites import site_yaml
 
 

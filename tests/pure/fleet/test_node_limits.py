@@ -6,7 +6,7 @@ import pytest
 from real_outputs import DATA
 
 from assay.fleet import census, node_limits
-from assay.node import provenance
+from assay.fleet.node import provenance
 
 SYSFS = {
     path.name.removesuffix(".txt"): path.read_text() for path in (DATA / "sysfs").glob("*.txt")

@@ -10,10 +10,10 @@ import yaml
 from real_outputs import DATA
 
 from assay import catalogue
+from assay.fleet.node import provenance
 from assay.gpu import gpu_paths
 from assay.gpu.accelerator import ACCELERATORS, CUDA, ROCM
 from assay.gpu.gpu_paths import CONFIGURATIONS, INTER, INTRA, TCP, Sent, Way
-from assay.node import provenance
 from assay.parse import ucx_log
 from assay.parse.ucx_log import Config, Row, Table, UcxLog
 from assay.prove import transports

@@ -19,6 +19,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import capacity
 import meeting
 import provenance
 
@@ -81,11 +82,11 @@ def read(path, wanted, within):
 
 def place(directory):
     """Where this process runs, and what the directory is there."""
-    found = provenance.file_system(directory)
+    found = capacity.file_system(directory)
     wanted = ("type", "source", "mount", "error")
     return {
         "boot": provenance.read(BOOT),
-        "type_of_statfs": provenance.MAGIC.get(provenance.magic(directory)),
+        "type_of_statfs": capacity.MAGIC.get(capacity.magic(directory)),
         **{key: found[key] for key in wanted if found.get(key)},
     }
 

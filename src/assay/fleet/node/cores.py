@@ -28,6 +28,7 @@ import time
 # Scripts of the core are in a folder of their own.
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node"))
 
+import capacity
 import provenance
 
 #: Variables that say how many threads a library of numpy starts.
@@ -69,7 +70,7 @@ def size(free, cores):
 
 
 def free_memory(found):
-    """The free memory [B], of what :func:`provenance.memory` found, within the control groups."""
+    """The free memory [B], of what :func:`capacity.memory` found, within the control groups."""
     if found["MemAvailable"] is None:
         sys.exit("/proc/meminfo does not say how much memory is free")
     return min(found["MemAvailable"], found["limit"])
@@ -188,7 +189,7 @@ def main(seconds, windows):
         os.sched_getaffinity(0),
         lambda cpu: provenance.read(CPU.format(cpu) + "topology/thread_siblings_list"),
     )
-    bytes_ = size(free_memory(provenance.memory()), len(cpus))
+    bytes_ = size(free_memory(capacity.memory()), len(cpus))
 
     def work(cpu, together):
         os.sched_setaffinity(0, {cpu})

@@ -12,7 +12,6 @@ library only). A value that cannot be read is null and is never guessed.
 """
 
 import contextlib
-import ctypes
 import fcntl
 import glob
 import hashlib
@@ -25,15 +24,18 @@ import socket
 import struct
 import sys
 import tempfile
-from pathlib import PurePath
+
+# Scripts of the core are in a folder of their own.
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node"))
 
 try:
-    from assay.node import answers, recorded
+    from assay.node import answers, capacity, recorded
 except ImportError:  # this is a script, on a node without the suite
     import answers
+    import capacity
     import recorded
 
-read = answers.read
+read, output, first = answers.read, answers.output, capacity.first
 
 #: Variables that affect the measurements. Others are not read.
 VARIABLES = (
@@ -54,27 +56,6 @@ PSEUDO = (
 #: Mount options that identify the node and do not describe how the file system is mounted.
 OF_THE_NODE = ("addr=", "clientaddr=", "mountaddr=", "size=", "nr_inodes=", "lowerdir=")
 
-#: Number of statfs(2) -> type, for file systems that store files. statfs(2) lists the numbers;
-#: that of Lustre is in its lustre_user.h. ext2, ext3 and ext4 share one number, and the driver of
-#: ext4 serves all three.
-MAGIC = {
-    0x0BD00BD0: "lustre",
-    0x58465342: "xfs",
-    0xEF53: "ext4",
-    0x01021994: "tmpfs",
-    0x858458F6: "ramfs",
-    0x9123683E: "btrfs",
-    0x2FC12FC1: "zfs",
-    0xF2F52010: "f2fs",
-    0x794C7630: "overlay",
-    0x6969: "nfs",
-    0xFF534D42: "cifs",
-    0x00C36400: "ceph",
-    0x47504653: "gpfs",
-    0x19830326: "beegfs",
-    0x65735546: "fuse",
-}
-
 #: Programs that report which versions really run: name -> command.
 PROGRAMS = {
     "mpirun": ["mpirun", "--version"],
@@ -90,21 +71,6 @@ PROGRAMS = {
 }
 
 
-def output(command, lines=40):
-    """First lines that a command prints; None if it is missing, fails or hangs."""
-    try:
-        code, said = answers.bounded(command)
-    except OSError:
-        return None
-    return None if code != 0 else "\n".join(said.decode(errors="replace").splitlines()[:lines])
-
-
-def first(pattern, text):
-    """First group of a pattern; None if the pattern does not match."""
-    match = re.search(pattern, text or "", re.MULTILINE)
-    return match.group(1).strip() if match else None
-
-
 def cpu():
     """Model, counts and clock of the processors."""
     info = read("/proc/cpuinfo")
@@ -118,35 +84,6 @@ def cpu():
         "load_1min": os.getloadavg()[0],
         "smt": read("/sys/devices/system/cpu/smt/active"),
     }
-
-
-def memory() -> dict:
-    """Sizes from /proc/meminfo, and the limit that the control groups set [B]."""
-    info = read("/proc/meminfo")
-    kib = {k: first(rf"^{k}:\s+(\d+) kB", info) for k in ("MemTotal", "MemAvailable", "SwapTotal")}
-    sizes = {k: int(v) * 1024 if v else None for k, v in kib.items()}
-    limits = memory_limits(read("/proc/self/cgroup") or "")
-    return dict(sizes, limit=min([*limits, sizes["MemTotal"]]) if sizes["MemTotal"] else None)
-
-
-def memory_limits(groups, top="/sys/fs/cgroup"):
-    """Memory limits of the control group of a process and of the groups above it [B].
-
-    `groups` is the text of its /proc/PID/cgroup. Version 2 has one line without a controller,
-    version 1 has one line for each hierarchy.
-    """
-    for line in groups.splitlines():
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            base, file = top, "memory.max"
-        elif "memory" in controllers.split(","):
-            base, file = os.path.join(top, "memory"), "memory.limit_in_bytes"
-        else:
-            continue
-        for group in (PurePath(path), *PurePath(path).parents):
-            limit = read("{}{}/{}".format(base, group, file)) or ""
-            if limit.isdigit():
-                yield int(limit)
 
 
 def packages():
@@ -170,81 +107,6 @@ def mounts():
             continue
         kept = sorted(o for o in options.split(",") if not o.startswith(OF_THE_NODE))
         found[path.replace("\\040", " ")] = "{} {}".format(kind, ",".join(kept))
-    return found
-
-
-def unescaped(field):
-    """A path of /proc/self/mountinfo, in which the kernel writes blanks as octal numbers."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)
-
-
-def mount_of(path, listing):
-    """The mount that covers a path, from /proc/self/mountinfo; None if no line covers it.
-
-    If several mounts cover the path, the one with the longest mount point counts. If several mounts
-    have the same mount point, the last one counts. Inside a chroot, the listing omits the mounts
-    above its root, so there may be no line for the path.
-    """
-    best = None
-    # 36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/sda1 rw,errors=continue
-    line = r"^\S+ \S+ \S+ \S+ (\S+) (\S+)(?: .*?)? - (\S+) (\S*) (\S+)"
-    for place, of_mount, kind, source, of_all in re.findall(line, listing, re.MULTILINE):
-        mount = unescaped(place)
-        inside = path == mount or path.startswith(mount.rstrip("/") + "/")
-        if inside and (best is None or len(mount) >= len(best["mount"])):
-            options = list(dict.fromkeys((of_mount + "," + of_all).split(",")))
-            if "ro" in options and "rw" in options:
-                options.remove("rw")  # one "ro" forbids writing
-            best = {"mount": mount, "type": kind, "source": unescaped(source)}
-            best["options"] = ",".join(options)
-    return best
-
-
-def magic(path):
-    """The number that statfs(2) gives for a type of file system; None if the call fails."""
-    # f_type is the first word of the structure on every 64-bit Linux.
-    answer = (ctypes.c_long * 64)()
-    try:
-        failed = ctypes.CDLL(None).statfs(os.fsencode(path), ctypes.byref(answer))
-    except (AttributeError, OSError):
-        return None
-    return None if failed else answer[0] & 0xFFFFFFFF
-
-
-def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
-    """The mount under a directory, its options and how full it is.
-
-    The type is that of the mount. If the process sees no mount that covers the directory, as in a
-    chroot, the type comes from statfs(2); mount point and options stay unknown. A file system that
-    does not answer has an ``error``, and is noted in :data:`hung`.
-
-    `mountinfo` is a listing to read instead of /proc/self/mountinfo.
-    """
-    try:
-        found = answers.within(lambda: _file_system(directory, mountinfo))
-    except TimeoutError as error:
-        answers.hung[directory] = "{}: the file system {}".format(directory, error)
-        nothing = dict.fromkeys(("mount", "type", "options"))
-        return dict(nothing, directory=directory, error=str(error))
-    if found["type"] == "lustre" and "error" not in found:
-        found["stripe"] = output(["lfs", "getstripe", "-d", os.path.realpath(directory)])
-    return found
-
-
-def _file_system(directory, mountinfo):
-    path = os.path.realpath(directory)
-    found = {"directory": directory, "mount": None, "type": None, "options": None}
-    listing = read("/proc/self/mountinfo") if mountinfo is None else mountinfo
-    found.update(mount_of(path, listing or "") or {"type": MAGIC.get(magic(path))})
-    try:
-        space = os.statvfs(path)
-    except OSError as error:
-        found["error"] = error.strerror
-        return found
-    size = space.f_blocks * space.f_frsize
-    free = space.f_bavail * space.f_frsize
-    found.update(size_bytes=size, free_bytes=free, fill=1 - free / size if size else None)
-    found["writable"] = os.access(path, os.W_OK | os.X_OK)
     return found
 
 
@@ -301,7 +163,7 @@ def ucx(listing: "str | None" = None) -> list:
 
 def settings():
     """Settings in the files of MPI and UCX that belong to the machine: file -> its settings."""
-    witness = os.path.join(os.path.dirname(os.path.abspath(__file__)), "witness.sh")
+    witness = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node/witness.sh")
     found = {}
     for line in (output(["sh", witness, "machine"], lines=None) or "").splitlines():
         match = re.match(r"(?:file (/[^:]*):|preload )\d+:\s*(.*)", line)
@@ -332,7 +194,7 @@ def collect(directories, gpus=""):
         "kernel": platform.release(),
         "python": platform.python_version(),
         "cpu": cpu(),
-        "memory": memory(),
+        "memory": capacity.memory(),
         "transparent_huge_pages": read("/sys/kernel/mm/transparent_hugepage/enabled"),
         "ptrace_scope": read("/proc/sys/kernel/yama/ptrace_scope"),
         "network": network_devices(),
@@ -340,7 +202,7 @@ def collect(directories, gpus=""):
         "mounts": mounts(),
         "hosts_sha256": hashlib.sha256((read("/etc/hosts") or "").encode()).hexdigest(),
         "ucx_devices": ucx(),
-        "file_systems": [file_system(d) for d in directories],
+        "file_systems": [capacity.file_system(d) for d in directories],
         "programs": {name: output(command) for name, command in PROGRAMS.items()},
         "gpus": output(["sh", "-c", gpus], lines=None) if gpus else None,
         "settings": settings(),
@@ -418,7 +280,7 @@ def address(interface):
 def user_mounts(listing):
     """Mounted file systems that hold files of users, from a text of /proc/self/mounts."""
     return [
-        {"mount": unescaped(path), "type": kind, "read_only": "ro" in options.split(",")}
+        {"mount": capacity.unescaped(path), "type": kind, "read_only": "ro" in options.split(",")}
         for path, kind, options in (line.split(" ")[1:4] for line in listing.splitlines())
         if kind in FILE_SYSTEMS and not re.match(r"/(proc|sys|run|boot|snap)(/|$)", path)
     ]
@@ -490,7 +352,7 @@ def node(peer: "str | None" = None) -> dict:
         "kernel": kernel(),
         "topology": topology(),
         "clock": clock(),
-        "memory": memory()["MemTotal"],
+        "memory": capacity.memory()["MemTotal"],
         "gpus": output(["nvidia-smi", "-L"], lines=None),
         "topology_of_gpus": output(["nvidia-smi", "topo", "-m"], lines=None),
         "network": network_devices(),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import shell
 
-from assay.node import provenance
+from assay.node import capacity
 
 #: /proc/self/mountinfo of a node, shortened; a blank in a path is \040.
 LISTING = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -36,26 +36,26 @@ CHROOTED = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
     ],
 )
 def test_the_longest_and_then_the_last_mount_that_covers_a_path_counts(path, mount, kind):
-    found = provenance.mount_of(path, LISTING)
+    found = capacity.mount_of(path, LISTING)
     assert (found["mount"], found["type"]) == (mount, kind)
 
 
 def test_options_are_those_of_the_mount_and_of_its_file_system():
-    assert provenance.mount_of("/", LISTING)["options"] == "rw,relatime,errors=remount-ro"
-    assert provenance.mount_of("/lustre/my disk", LISTING)["options"] == "ro,nosuid,attr2"
-    assert provenance.mount_of("/", LISTING)["source"] == "/dev/vda"
+    assert capacity.mount_of("/", LISTING)["options"] == "rw,relatime,errors=remount-ro"
+    assert capacity.mount_of("/lustre/my disk", LISTING)["options"] == "ro,nosuid,attr2"
+    assert capacity.mount_of("/", LISTING)["source"] == "/dev/vda"
 
 
 @pytest.mark.parametrize("listing", [CHROOTED, "", "torn line\n27 1 254:0 /"])
 def test_without_a_mount_that_covers_the_path_the_kernel_says_the_type(listing, tmp_path):
-    found = provenance.file_system(str(tmp_path), mountinfo=listing)
+    found = capacity.file_system(str(tmp_path), mountinfo=listing)
     assert found["mount"] is None
-    assert found["type"] == provenance.file_system(str(tmp_path))["type"]
+    assert found["type"] == capacity.file_system(str(tmp_path))["type"]
     assert found["size_bytes"] > 0
 
 
 def test_a_file_system_of_an_unknown_number_is_not_guessed():
-    assert provenance.file_system("/proc", mountinfo="")["type"] is None
+    assert capacity.file_system("/proc", mountinfo="")["type"] is None
 
 
 @pytest.mark.slow
@@ -64,8 +64,8 @@ def test_in_a_chroot_whose_root_is_no_mount_point(tmp_path):
     python = shutil.which("python3", path="/usr/bin")
     if not python or not shutil.which("unshare"):
         pytest.skip("needs /usr/bin/python3 and unshare")
-    script = Path(provenance.__file__)
-    call = "import provenance as p; f = p.file_system('/scratch'); print(f['type'], f['mount'])"
+    script = Path(capacity.__file__)
+    call = "import capacity as p; f = p.file_system('/scratch'); print(f['type'], f['mount'])"
     inside = ["usr", "bin", "lib", "lib64", "proc", "code"]
     for name in [*inside, "scratch"]:
         (tmp_path / name).mkdir()
@@ -77,4 +77,4 @@ def test_in_a_chroot_whose_root_is_no_mount_point(tmp_path):
     chroot = f'PYTHONPATH=/code chroot {tmp_path} {python} -B -c "{call}"'
     done = shell.run("unshare", "--mount", "sh", "-c", " && ".join([*binds, chroot]))
     assert done.returncode == 0, done.stdout
-    assert done.stdout.split() == [provenance.file_system(str(tmp_path))["type"], "None"]
+    assert done.stdout.split() == [capacity.file_system(str(tmp_path))["type"], "None"]

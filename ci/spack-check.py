@@ -330,7 +330,10 @@ def _faults(root: Path, site: str, folder: Path) -> list[str]:
     manifest, locked, sealed = (
         (folder / name).as_posix() for name in ("spack.yaml", "spack.lock", "spack.lock.seal.yaml")
     )
-    lock, seal = Checked(root / locked, locked), files.read(root / sealed, Seal, LockError, sealed)
+    lock, seal = (
+        Checked(root / locked, locked),
+        files.read_shape(root / sealed, Seal, LockError, sealed),
+    )
     try:
         names = digest.inputs(root, manifest, seal.scopes)
         faults = [*differences(root, locked, names, seal), *hashes(lock)]

@@ -78,7 +78,7 @@ def wanted(cases: Iterable[Case], studies: Iterable[Path]) -> list[Wanted]:
     return [
         Wanted(figure, at.replace(PARTITION, partition), keys)
         for path in studies
-        for group in files.read(path, list[_Group], ReportError)
+        for group in files.read_shape(path, list[_Group], ReportError)
         for at in group.at
         for figure, keys in group.figures.items()
         for partition in ((sorted(on) or ["any file system"]) if PARTITION in at else [""])
@@ -128,9 +128,9 @@ def main() -> int:
         parser.add_argument(name, type=Path, required=True)
     args = parser.parse_args()
     try:
-        run = session.load(args.session)
+        run = session.load_session(args.session)
         run = replace(run, cases=named(run.cases))
-        return report.write(
+        return report.write_report(
             run,
             args.junit.with_name("report.html"),
             args.figures,

@@ -73,7 +73,7 @@ class Program:
 def of_osu(name: str, first: int, last: int, iterations: int, more: str = "") -> Program:
     """A program of OSU over message sizes from `first` to `last` [B], with more options."""
     command = f"osu_{name} -m {first}:{last} -i {iterations} {more}".rstrip()
-    return Program("osu", lambda _: command, lambda out, _: osu.parse(out, last_size=last))
+    return Program("osu", lambda _: command, lambda out, _: osu.parse_osu(out, last_size=last))
 
 
 def of_netpipe(first: int, last: int, repeats: int) -> Program:
@@ -82,5 +82,5 @@ def of_netpipe(first: int, last: int, repeats: int) -> Program:
     return Program(
         "netpipe",
         lambda extras: f"{extras.get('netpipe_command', 'NPmpi')} {options}",
-        lambda _, err: netpipe.parse(err, last_size=last),
+        lambda _, err: netpipe.parse_netpipe(err, last_size=last),
     )

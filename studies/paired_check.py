@@ -157,7 +157,7 @@ class PairedCheck(TransportMixin, Paired):
         return Paired.examine(self, parsed)
 
     def proof_of(self, way, folder, world, parsed):
-        return transports.prove(
+        return transports.prove_transport(
             self.transport,
             transports.without_farewells(self.transport, said(folder), world.farewells),
             self.sizes(parsed) if parsed else [],

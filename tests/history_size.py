@@ -56,7 +56,7 @@ def session(number: int, rng: random.Random, half: int) -> Session:
 def make(folder: Path, count: int) -> None:
     """Write a history with so many sessions."""
     rng = random.Random(1)
-    with store.opened(folder, create=True) as connection:
+    with store.open_history(folder, create=True) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         for number in range(count):
             store.insert(connection, session(number, rng, count // 2))

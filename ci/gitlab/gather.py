@@ -23,17 +23,17 @@ from msgspec.structs import replace
 
 from assay.exits import Exit
 from assay.judge import Verdict
-from assay.show.report import write
+from assay.show.report import write_report
 from assay.store import promise as site_promise
 from assay.store.cases import Case, Session
-from assay.store.sanitize import date, line, sequence
+from assay.store.sanitize import line, reframe_date, sequence
 from assay.store.session import (
     CLOCK_SKEW_SECONDS,
     ReportError,
     beside_others,
+    case_named,
     last_attempts,
-    load,
-    named,
+    load_session,
     unlisted,
 )
 
@@ -193,7 +193,7 @@ def _doubtful(promise: Promise, session: Session) -> Iterator[str]:
     for name, value in promise.extras.items():
         if session.extras.get(name) != value:
             yield f"its results are of {name} {session.extras.get(name)}, not {value}"
-    planned = date(promise.planned)
+    planned = reframe_date(promise.planned)
     if planned and session.start and session.start < planned - CLOCK_SKEW:
         yield f"its results of {session.start:%Y-%m-%d %H:%M} are older than the plan"
 
@@ -214,7 +214,7 @@ def _of_job(folder: Path) -> tuple[list[Session], dict[str, str]]:
             continue
         for report in reports:
             try:
-                sessions.append(load(report))
+                sessions.append(load_session(report))
             except ReportError as error:
                 lacks[f"attempt {number}"] = f"left a run report that cannot be read ({error})"
     if not attempts:
@@ -226,7 +226,7 @@ def _missing(promised: Promised, why: str) -> Case:
     system, _, rest = promised.where.partition(":")
     partition, _, environ = rest.partition("+")
     place = {"system": system, "partition": partition, "environ": environ}
-    case = named({"name": promised.name, "figures": promised.figures, **place})
+    case = case_named({"name": promised.name, "figures": promised.figures, **place})
     return replace(case, verdict=Verdict.FAIL, why=f"missing: {why}", missing=True)
 
 
@@ -258,7 +258,7 @@ def main(arguments: Sequence[str]) -> int:
     folder, page = map(Path, arguments)
     try:
         exports = page.with_name("junit.xml"), page.with_name("metrics.prom")
-        return write(gather(folder), page, None, None, *exports)
+        return write_report(gather(folder), page, None, None, *exports)
     except ReportError as error:
         print(f"gather: {error}", file=sys.stderr)
         return Exit.UNKNOWN

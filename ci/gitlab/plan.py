@@ -290,13 +290,13 @@ def drawn(described):
 
 def compared(site_file, narrowed, chosen, mode):
     """How the cases compare with the promise of the site."""
-    site, fewer = listing.found(site_file)
+    site, fewer = listing.words_found(site_file)
     cases = []
     for case in chosen:
         system, _, environ = case.where.partition("+")
         system, _, partition = system.partition(":")
         place = {"system": system, "partition": partition, "environ": environ}
-        cases.append(session.named({"name": case.name, **place}))
+        cases.append(session.case_named({"name": case.name, **place}))
     path = site_file.with_name(promise.FILE)
     # ASSAY_STACK leaves out stacks of the site.
     call = Call(selected=(*narrowed, *fewer))

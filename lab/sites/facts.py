@@ -152,13 +152,13 @@ def distribution(site_file: Path) -> Stack:
 def system(site_file: Path) -> Stack:
     """The same, where STACK= asks for no stack of Spack."""
     of_spack = os.environ.get("ASSAY_STACK") == "spack"
-    return None if of_spack else _unnamed(machine.stack(site_file))
+    return None if of_spack else _unnamed(machine.local_stack(site_file))
 
 
 def spack(site_file: Path) -> Stack:
     """The stack of Spack, where STACK= asks for it."""
     of_spack = os.environ.get("ASSAY_STACK") == "spack"
-    return _unnamed(machine.stack(site_file)) if of_spack else None
+    return _unnamed(machine.local_stack(site_file)) if of_spack else None
 
 
 def ucx_1_16_0(site_file: Path) -> Stack:
@@ -193,7 +193,7 @@ def named_of_cluster(site_file: Path) -> Stack:
 
 def also_for_gpus(site_file: Path) -> list[str]:
     """The stack of the nodes, if it is built for GPUs."""
-    stack = machine.stack(site_file)
+    stack = machine.local_stack(site_file)
     return [stack["name"]] if accelerator.built(stack["features"]) else []
 
 
@@ -228,9 +228,9 @@ def here_with_mpi(site_file: Path) -> dict[str, Any]:
 
 def probes(_: Path) -> list[str]:
     """The probes of the machine that failed."""
-    return [*machine.found()]
+    return [*machine.failed_probes()]
 
 
 def probes_of_ucx(_: Path) -> list[str]:
     """The same, without the programs of the distribution."""
-    return [*machine.found(any_stack=False)]
+    return [*machine.failed_probes(any_stack=False)]

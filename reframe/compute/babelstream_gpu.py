@@ -76,7 +76,7 @@ class BabelStreamGpu(GpuState, StrictCheck):
         parts = []
         for gpu in range(self._gpus):
             try:
-                parts.append(babelstream.parse(text(Path(f"gpu.{gpu}.out"))))
+                parts.append(babelstream.parse_babelstream(text(Path(f"gpu.{gpu}.out"))))
             except ParseError as error:
                 raise ParseError(f"GPU {gpu}: {error}") from None
         self._parts = parts

@@ -62,7 +62,7 @@ class HpccBase(LinpackCheck):
         return hpl_input.hpl(orders, [self.block], grid, device=8)
 
     def read(self):
-        return hpcc.parse(Path("hpccoutf.txt").read_text(errors="replace"))
+        return hpcc.parse_hpcc(Path("hpccoutf.txt").read_text(errors="replace"))
 
     def requested(self):
         (problem,) = self.asked

@@ -87,7 +87,7 @@ class Hpcg(MpiCheck):
 
     def read(self):
         reports = sorted(Path().glob("HPCG-Benchmark*"))
-        return hpcg.parse("".join(path.read_text(errors="replace") for path in reports))
+        return hpcg.parse_hpcg("".join(path.read_text(errors="replace") for path in reports))
 
     def requested(self):
         return {"program": "hpcg", "ranks": self.num_tasks, "threads": 1}

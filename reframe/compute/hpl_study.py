@@ -124,7 +124,7 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
     @run_after("setup")
     def an_hpl_for_these_gpus(self):
         partition, stack = self.current_partition, self.current_environ
-        there, built = accelerator.named(partition.features), accelerator.built(stack.features)
+        there, built = accelerator.vendors_of(partition.features), accelerator.built(stack.features)
         gpus = [gpu for gpu in built or there or [accelerator.CUDA] if gpu in (there or [gpu])]
         self.leave_out(
             "not-here",

@@ -105,7 +105,7 @@ class Stream(ThreadsOnCores):
     declares = {name.lower(): "MB/s" for name in ("Copy", "Scale", "Add", "Triad")}
 
     def read(self):
-        return stream.parse(self.stdout_text())
+        return stream.parse_stream(self.stdout_text())
 
     def requested(self):
         return {"program": "stream", "threads": self.num_cpus_per_task}
@@ -146,7 +146,7 @@ class BabelStream(ThreadsOnCores):
         self.executable_opts = ["-s", '"$elements"', "-n", str(self.repetitions)]
 
     def read(self):
-        return babelstream.parse(self.stdout_text())
+        return babelstream.parse_babelstream(self.stdout_text())
 
     def requested(self):
         asked = {"program": babelstream.PROGRAM, "implementation": "OpenMP"}

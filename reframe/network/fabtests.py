@@ -65,7 +65,7 @@ class FabtestsRma(StrictCheck):
     @run_before("run")
     def command(self):
         self.iterations = ITERATIONS[self.profile]
-        self.env_vars.update(libfabric.environment(self.provider))
+        self.env_vars.update(libfabric.provider_variables(self.provider))
         measured, checked = self.options(self.iterations), [*self.options(CHECKED), "-v"]
         self.executable, self.executable_opts = fabtests.PROGRAM, [*measured, *self.client()]
         self.prerun_cmds += [
@@ -89,17 +89,17 @@ class FabtestsRma(StrictCheck):
         return " ".join([fabtests.PROGRAM, *options, f">{name}.out", f"2>{name}.err"])
 
     def read(self):
-        return fabtests.parse(text(self.stderr) + self.stdout_text())
+        return fabtests.parse_fabtests(text(self.stderr) + self.stdout_text())
 
     def examine(self, parsed):
         logs = [text(self.stderr), *(text(Path(f"{name}.err")) for name in OTHERS)]
-        providers, unproven = libfabric.prove(self.provider, logs)
+        providers, unproven = libfabric.prove_provider(self.provider, logs)
         self._record["proof"] = {"providers": providers}
         self._record["transport"] = self.provider
         problems = [*super().examine(parsed), *unproven]
         for name, log in zip(OTHERS, logs[1:]):
             try:
-                other = fabtests.parse(log + text(Path(f"{name}.out")))
+                other = fabtests.parse_fabtests(log + text(Path(f"{name}.out")))
             except ParseError as error:
                 problems.append(f"{name}: {error}")
                 continue

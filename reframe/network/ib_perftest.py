@@ -171,7 +171,7 @@ class IbPerftest(AllNodesCheck):
         problems = list(measured.uncrossed(int(size), run))
         for role in ("server", "client"):
             try:
-                parsed = ib_perftest.parse(run[role]["out"])
+                parsed = ib_perftest.parse_ib_perftest(run[role]["out"])
             except ParseError as error:
                 problems.append(f"{role}: {error}")
                 continue

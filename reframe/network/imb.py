@@ -107,7 +107,7 @@ class ImbBase(MpiTransportCheck):
         ]  # fmt: skip
 
     def read(self):
-        return imb.parse(self.stdout_text())
+        return imb.parse_imb(self.stdout_text())
 
     def payload(self, parsed):
         of_one = links.message_bytes(self.pattern, self._layout, WINDOW)

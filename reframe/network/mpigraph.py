@@ -74,7 +74,7 @@ class MpiGraph(MpiTransportCheck):
         return {"program": mpigraph.PROGRAM, **asked}
 
     def read(self):
-        return mpigraph.parse(self.stdout_text())
+        return mpigraph.parse_mpigraph(self.stdout_text())
 
     def accused(self, parsed):
         return slow_nodes(parsed.rows, TOLERANCE) if self.between_nodes else []

@@ -120,7 +120,7 @@ class NcclBase(GpuState, MpiCheck):
 
     def read(self):
         logs = [path.read_text(errors="replace") for path in sorted(Path().glob(LOGS))]
-        return nccl_tests.parse("".join([*logs, self.stdout_text()]))
+        return nccl_tests.parse_nccl_tests("".join([*logs, self.stdout_text()]))
 
     def requested(self):
         return {

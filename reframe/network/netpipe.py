@@ -75,7 +75,7 @@ class NetPipe(MpiTransportCheck):
 
     def read(self):
         # The rows are on standard error. Standard output, with the host names, is dropped.
-        return netpipe.parse(text(self.stderr), last_size=MIB)
+        return netpipe.parse_netpipe(text(self.stderr), last_size=MIB)
 
     def counted(self, row):
         return row["repeats"], row["repeats"]  # one trial, after another one

@@ -62,7 +62,7 @@ class Nvbandwidth(GpuState, StrictCheck):
         self.executable_opts = ["-t", *self._tests]
 
     def read(self):
-        return nvbandwidth.parse(self.stdout_text())
+        return nvbandwidth.parse_nvbandwidth(self.stdout_text())
 
     def examine(self, parsed):
         problems = super().examine(parsed)

@@ -22,7 +22,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.run.osu import OsuBase, OsuPort
 from assay.run.site import link_peaks
-from assay.workloads.osu import BENCHMARKS, COLLECTIVE, PAIR, figures, metrics
+from assay.workloads.osu import BENCHMARKS, COLLECTIVE, PAIR, osu_figures, osu_metrics
 
 #: Numbers of ranks of the collectives whose latency is plotted over the message size.
 RANKS = (2, 3, 4)
@@ -42,8 +42,8 @@ class Osu(OsuBase):
     @run_after("init")
     def declare(self):
         self.descr = f"OSU {self.benchmark} over {self.transport}"
-        self.declares = metrics(self.benchmark)  # latency or rate of 8 B, 8 KiB, 64 KiB, 1 MiB
-        self.figures = figures(self.benchmark)
+        self.declares = osu_metrics(self.benchmark)  # latency or rate of 8 B, 8 KiB, 64 KiB, 1 MiB
+        self.figures = osu_figures(self.benchmark)
         self.nodes_taken = 2 if self.benchmark in PAIR else None
 
     @run_before("run")
@@ -85,8 +85,8 @@ class OsuPy(OsuPort):
     @run_after("init")
     def declare(self):
         self.descr = f"OSU {self.benchmark} over {self.transport}"
-        self.declares = metrics(self.benchmark)
-        self.figures = figures(self.benchmark)
+        self.declares = osu_metrics(self.benchmark)
+        self.figures = osu_figures(self.benchmark)
         self.nodes_taken = 2 if self.benchmark in PAIR else None
 
     @run_before("run")

@@ -58,8 +58,8 @@ class OsuGpuBase(GpuMixin, MpiCheck):
     @run_after("init")
     def declare(self):
         self.on_stacks_with("ucx", "mpi")
-        self.declares = programs.metrics(self.benchmark)
-        self.figures = programs.figures(self.benchmark)
+        self.declares = programs.osu_metrics(self.benchmark)
+        self.figures = programs.osu_figures(self.benchmark)
         places = gpu_paths.CONFIGURATIONS[self.configuration].places
         self.valid_systems = [f"+gpu +{place}" for place in places]
 
@@ -97,7 +97,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         return programs.FEWEST * of_one * sum(row["size"] for row in parsed.rows)
 
     def read(self):
-        return osu.parse(self.stdout_text())
+        return osu.parse_osu(self.stdout_text())
 
     def sent(self, parsed):
         """The messages between the ranks, as :func:`gpu_paths.prove` takes them."""

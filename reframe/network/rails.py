@@ -21,7 +21,7 @@ from assay.prove import links, transports
 from assay.run.osu import OsuBase
 from assay.run.site import link_peaks
 from assay.run.ucx import said
-from assay.workloads.osu import metrics
+from assay.workloads.osu import osu_metrics
 
 #: Numbers of network devices of a node that are used side by side.
 RAILS = (1, 2, 3, 4)
@@ -42,7 +42,7 @@ class OsuRails(OsuBase):
     partitions = ("+inter-node +rails",)
     valid_prog_environs = ["+osu"]
     executable = "osu_bw"
-    declares = metrics("bw")
+    declares = osu_metrics("bw")
 
     @run_after("init")
     def several(self):

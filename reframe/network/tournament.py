@@ -76,7 +76,7 @@ class Tournament(PairsOfNodes):
         limit = plan["sparse"] = schedule.sparse(self.num_tasks)
         plan["rounds"] = schedule.rounds(self.num_tasks, limit)
         if self._fabric:
-            plan["draw"] = advise.command(measured.draw, *plan["advice"][4:])
+            plan["draw"] = advise.advice_command(measured.draw, *plan["advice"][4:])
         return plan
 
     def turns(self):
@@ -89,7 +89,7 @@ class Tournament(PairsOfNodes):
         if parsed is None or not self.pairs:
             return problems
         passes = [[p.measurement for p in self.pairs if p.number == n] for n in (1, 2)]
-        metrics = measured.metrics(self.tolerances)
+        metrics = measured.pair_metrics(self.tolerances)
         names = self._coordinator_log.nodes
         if len(set(names)) < len(names):
             return problems  # nodes of one name cannot be told apart; this is reported already
@@ -172,7 +172,7 @@ class Bisection(SimultaneousPairs):
     #: What all paths between two switches carry in one direction [MB/s]; not known if None.
     trunk = variable(POSITIVE, NONE, value=None)
 
-    drawn_by = tuple(advise.command(bisection.advice)[1:])
+    drawn_by = tuple(advise.advice_command(bisection.advice)[1:])
     tags = {"network"}
     declares = {"bandwidth_bisection": "MB/s", "congestion_factor": "1"}
     _against = ((), ())
@@ -222,7 +222,7 @@ class Bisection(SimultaneousPairs):
         try:
             self._network = measured.fabric_of(self._fabric.said(), nodes)
             chosen = bisection.sides(self._network, nodes)
-            self._found = bisection.found(chosen, entries, second)
+            self._found = bisection.bisection_findings(chosen, entries, second)
         except ValueError as error:
             raise ParseError(str(error)) from None
         every = [round_ for one in chosen for _, round_ in one.rounds()]

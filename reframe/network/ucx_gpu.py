@@ -108,7 +108,7 @@ class UcxGpu(GpuMixin, StrictCheck):
 
     def read(self):
         # Only the server prints where the buffers are.
-        return ucx_perftest.parse(text(Path(pair.SERVER_FILE)) + self.stdout_text())
+        return ucx_perftest.parse_ucx_perftest(text(Path(pair.SERVER_FILE)) + self.stdout_text())
 
     def requested(self):
         return {"program": ucx_perftest.PROGRAM, "iterations": self.iterations}
@@ -190,7 +190,7 @@ class UcxGpuBetween(UcxGpu):
             problems.append(f"server and client both ran on {hosts[0]}: two nodes were asked for")
         needed = self.sent.senders * self.size * self.iterations
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
-        crossing = links.prove(files, Layout(2, 1), needed)
+        crossing = links.prove_crossing(files, Layout(2, 1), needed)
         self._record["proof"]["link"] = {"needed": needed, "moved": crossing.moved}
         return [*problems, *crossing.problems]
 

@@ -50,7 +50,7 @@ class MemoryCopy(StrictCheck):
     declares = {"bandwidth": "MB/s"}
 
     def read(self):
-        return ucx_info.parse(self.stdout_text())
+        return ucx_info.parse_ucx_info(self.stdout_text())
 
     def measure(self, parsed):
         """The value at 1 MiB, the size of the messages that are compared with it."""
@@ -97,7 +97,7 @@ class UcxPerftest(TransportMixin, StrictCheck):
         self.keep_files.append(pair.SERVER_FILE)
 
     def read(self):
-        return ucx_perftest.parse(self.stdout_text())
+        return ucx_perftest.parse_ucx_perftest(self.stdout_text())
 
     def examine(self, parsed):
         return super().examine(parsed) + perftest.not_requested(parsed, self.size)

@@ -43,7 +43,9 @@ class Census(GpusOfNode, AllNodesCheck):
 
     def plan(self):
         directory = self.current_partition.extras.get("directory")
-        state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
+        state = (
+            ["--gpus", gpu_health.gpu_state_command(gpu)] if (gpu := self.vendor_of_gpus()) else []
+        )
         collect = [sys.executable, assay.fleet.node.provenance.__file__, *state, "."]
         return {
             "command": collect + ([directory] if directory else []),
@@ -63,11 +65,11 @@ class Census(GpusOfNode, AllNodesCheck):
                 continue
             try:
                 self.found[name] = json.loads(entry["out"])
-                node_limits.figures(self.found[name])
+                node_limits.load_and_memory(self.found[name])
             except (ValueError, LookupError, TypeError, ZeroDivisionError) as error:
                 raise ParseError(f"provenance of {name} is unreadable: {error}") from None
         rows = tuple(
-            {"node": name, **node_limits.figures(found), "clock_ahead": self.ahead[name]}
+            {"node": name, **node_limits.load_and_memory(found), "clock_ahead": self.ahead[name]}
             for name, found in self.found.items()
         )
         self._record["nodes_found"] = self.found
@@ -88,7 +90,7 @@ class Census(GpusOfNode, AllNodesCheck):
                 Against(f"{name}: {problem}", [name], How.DIFFERS)
                 for name, found in self.found.items()
                 for problem in (
-                    *node_limits.problems(found, limits, *link),
+                    *node_limits.limit_problems(found, limits, *link),
                     *self.unfit_gpus(found),
                 )
             ),

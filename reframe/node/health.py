@@ -121,7 +121,9 @@ class NodeHealth(GpusOfNode, StrictCheck):
     @run_before("run")
     def command(self):
         named = [other.extras.get("directory") for other in self.alike]
-        state = ["--gpus", gpu_health.command(gpu)] if (gpu := self.vendor_of_gpus()) else []
+        state = (
+            ["--gpus", gpu_health.gpu_state_command(gpu)] if (gpu := self.vendor_of_gpus()) else []
+        )
         arguments = [
             assay.fleet.node.provenance.__file__,
             *state,
@@ -134,7 +136,7 @@ class NodeHealth(GpusOfNode, StrictCheck):
         text = self.stdout_text()
         try:
             self.found = json.loads(text)
-            row = node_limits.figures(self.found)
+            row = node_limits.load_and_memory(self.found)
         except (ValueError, KeyError, TypeError) as error:
             raise ParseError(f"provenance is unreadable: {error}") from None
         provenance = {
@@ -166,7 +168,7 @@ class NodeHealth(GpusOfNode, StrictCheck):
         mounted = [each for each in self.found["file_systems"] if each["directory"] == directory]
         found = {**self.found, "file_systems": mounted}
         link = extras.get("network_device"), extras.get("gid_index")
-        return node_limits.problems(found, extras.get("health", {}), *link)
+        return node_limits.limit_problems(found, extras.get("health", {}), *link)
 
     def measure(self, parsed):
         return {name: parsed.quantity(name) for name in parsed.rows[0]}

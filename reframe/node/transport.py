@@ -57,7 +57,7 @@ class TransportOpens(StrictCheck):
         )
 
     def read(self):
-        opened = transports.opened(self.stdout_text())
+        opened = transports.opened_transports(self.stdout_text())
         problems = (
             ()
             if self.transport in opened

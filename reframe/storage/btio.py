@@ -122,7 +122,7 @@ class BtIo(StorageMixin, MpiCheck):
         return f"the MPI {self.mpi_library.word} has no {self.mpi_io}"
 
     def read(self):
-        return npb.parse(self.stdout_text())
+        return npb.parse_npb(self.stdout_text())
 
     def requested(self):
         return {

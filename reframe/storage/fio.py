@@ -92,7 +92,7 @@ class Fio(StorageMixin, StrictCheck):
         ]
 
     def read(self):
-        return fio.parse(self.stdout_text())
+        return fio.parse_fio(self.stdout_text())
 
     def requested(self):
         return {"program": "fio"}

@@ -72,7 +72,7 @@ class Ior(Io500Check):
         self.keep_files.append(SCRIPT)
 
     def read(self):
-        return ior.parse(self.stdout_text())
+        return ior.parse_ior(self.stdout_text())
 
     def requested(self):
         return {"program": "ior", "nodes": self._layout.nodes}

@@ -77,7 +77,7 @@ class IozoneBase(StorageMixin, StrictCheck):
         ]  # fmt: skip
 
     def read(self):
-        return iozone.parse(self.stdout_text())
+        return iozone.parse_iozone(self.stdout_text())
 
     def examine(self, parsed):
         problems = super().examine(parsed)

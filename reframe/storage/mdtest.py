@@ -56,7 +56,7 @@ class MdtestBase(Io500Check):
         self.executable_opts = io500.options_of_mdtest(self.pattern, self._seconds, self.number)
 
     def read(self):
-        return mdtest.parse(self.stdout_text())
+        return mdtest.parse_mdtest(self.stdout_text())
 
     def requested(self):
         return {"program": "mdtest", "nodes": self._layout.nodes}
@@ -70,7 +70,7 @@ class MdtestBase(Io500Check):
         asked = [f"'{option}'" for option in self.executable_opts]
         if said != asked:
             problems.append(f"mdtest ran with {' '.join(said)}, not {' '.join(asked)}")
-        wanted = io500.operations(self.pattern)
+        wanted = io500.mdtest_operations(self.pattern)
         done = [row["operation"] for row in parsed.rows]
         if parsed.complete and done != wanted:
             problems.append(f"mdtest did {', '.join(done)}, not {', '.join(wanted)}")
@@ -94,7 +94,7 @@ class MdtestEasy(MdtestBase):
     """Empty files, with a directory for each rank."""
 
     pattern = io500.EASY
-    declares = dict.fromkeys(io500.operations(io500.EASY), "op/s")
+    declares = dict.fromkeys(io500.mdtest_operations(io500.EASY), "op/s")
 
 
 @rfm.simple_test
@@ -102,4 +102,4 @@ class MdtestHard(MdtestBase):
     """Files with data in one directory of all ranks; the data are compared."""
 
     pattern = io500.HARD
-    declares = dict.fromkeys(io500.operations(io500.HARD), "op/s")
+    declares = dict.fromkeys(io500.mdtest_operations(io500.HARD), "op/s")

@@ -25,7 +25,7 @@ def here(_: Path) -> dict[str, Any]:
 
 def probes(_: Path) -> list[str]:
     """The probes of the machine that failed."""
-    return [*machine.found(any_stack=False)]
+    return [*machine.failed_probes(any_stack=False)]
 
 
 def stack(site_file: Path) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Against(str):
         return Against, (str(self), self.nodes, self.how, self.part)
 
 
-def of(problems: Iterable[str]) -> list[dict[str, Any]]:
+def accusations(problems: Iterable[str]) -> list[dict[str, Any]]:
     """The problems that accuse nodes or a part of the network, as the record keeps them."""
     return [
         {"nodes": list(one.nodes), "how": one.how.value, "problem": str(one)}

@@ -66,7 +66,7 @@ def above_zero(what: str, digits: int) -> Callable[[str], int]:
     return read
 
 
-def date(text: str) -> datetime.datetime:
+def iso_date(text: str) -> datetime.datetime:
     """The type of an argument: a date of ISO 8601, in local time if it names no zone."""
     try:
         return datetime.datetime.fromisoformat(text).astimezone()

@@ -71,12 +71,12 @@ def _compiled(key: str, text: str) -> re.Pattern[str]:
         raise ValueError(f"{key}: is not a regular expression ({error})") from None
 
 
-def load(path: Path = FILE) -> dict[str, Program]:
+def load_catalogue(path: Path = FILE) -> dict[str, Program]:
     """The programs by their words.
 
     :raises ConfigError: an entry is not valid; the message names file, word and key.
     """
-    entries = files.read(path, dict[str, Program], ConfigError)
+    entries = files.read_shape(path, dict[str, Program], ConfigError)
     for word, program in entries.items():
         if program.variant_of and program.variant_of not in entries:
             raise ConfigError(f"{path}: {word}: variant_of: is not a word of this file")
@@ -84,7 +84,7 @@ def load(path: Path = FILE) -> dict[str, Program]:
 
 
 #: All programs, by the feature word of a stack.
-PROGRAMS: Mapping[str, Program] = load()
+PROGRAMS: Mapping[str, Program] = load_catalogue()
 
 #: The feature words of stacks, with their meanings.
 WORDS = {word: program.descr for word, program in PROGRAMS.items()}

@@ -114,7 +114,7 @@ def _of_runs(commands: Commands) -> None:
     there = "print the folder of the tests, for ReFrame's option -c"
     add(commands, "tests", "assay.cli:_tests", there, f"{there.capitalize()}.")
     report = add(
-        commands, "report", "assay.show.report:command",
+        commands, "report", "assay.show.report:report_command",
         "write the report of a run and say how it ended",
         "Write one self-contained HTML page from ReFrame's run report and the evidence records of "
         "its test cases, and print what the run came to. The exit code is that of its verdict.",
@@ -128,7 +128,7 @@ def _of_runs(commands: Commands) -> None:
     option(report, "--metrics", "FILE", "also write values, bounds and verdicts as OpenMetrics")
     flag(report, "--ledger", "write no page, but print the run as a row of docs/ledger.csv")
     nodes = add(
-        commands, "nodes", "assay.show.nodes:command",
+        commands, "nodes", "assay.show.nodes:nodes_command",
         "print a verdict for each node, device and cable of a run",
         "Print a verdict for each node of a run, and for each accused switch and cable, with the "
         "evidence; the commands that would drain the failed nodes, which are not executed; and the "

@@ -36,7 +36,7 @@ class Deadline:
 current: Deadline | None = None
 
 
-def begin() -> None:
+def start_deadline() -> None:
     """Starts the clock if ``ASSAY_DEADLINE`` sets a deadline, such as ``90m`` or ``1h30m``.
 
     :raises ValueError: it is not a duration, or it is zero.

@@ -110,7 +110,7 @@ def mistyped(word: str, known: Collection[str]) -> str:
     return alike[near[0]] if near else ""
 
 
-def read(
+def read_shape(
     path: Path, kind: type[T], refusal: type[Exception], shown: object = None, hint: str = ""
 ) -> T:
     """The content of a YAML file in its shape.
@@ -355,7 +355,7 @@ def changed(old: Any, new: Any) -> Any:
     return {**old, **{key: changed(old.get(key), value) for key, value in new.items()}}
 
 
-def write(
+def write_file(
     path: Path, content: str | bytes, refusal: type[Exception] | None = None, mend: str = ""
 ) -> None:
     """Write a whole file, or leave the old one as it was; the umask sets who may read it.

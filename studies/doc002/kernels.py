@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import NPB_CLASSES
-from assay.parse.npb import CLASSES, operations, problem
+from assay.parse.npb import CLASSES, npb_operations, problem
 from assay.workloads.sizing import Layout, SizingError
 
 from .counts import places
@@ -140,7 +140,7 @@ def fits(kernel: str, npb_class: str, where: Layout, memory: int | None = None) 
 def seconds_at_most(kernel: str, npb_class: str, ranks: int) -> int:
     """Time limit of a run [s]."""
     size, iterations = problem(kernel, npb_class) or ((1,), 0)
-    counted = operations(kernel, size, iterations, npb_class) or 0.0
+    counted = npb_operations(kernel, size, iterations, npb_class) or 0.0
     return int(600 + counted / (ranks * _SLOW_COUNTS.get(kernel, _SLOW_CORE)))
 
 

@@ -84,7 +84,7 @@ class NpbKernel(BuiltMixin, MpiCheck):
         self.executable = catalogue.npb(self.kernel, self.npb_class)
 
     def read(self):
-        return npb.parse(self.stdout_text())
+        return npb.parse_npb(self.stdout_text())
 
     def payload(self, parsed):
         return kernels.least_bytes(self.kernel, self.npb_class)

@@ -16,7 +16,7 @@ from assay.reframe_compat import testcase
 from assay.run import Figure, StrictCheck
 from assay.run.osu import OsuBase, OsuPort
 from assay.run.site import hardware_peak
-from assay.workloads.osu import metrics
+from assay.workloads.osu import osu_metrics
 
 from .. import growth
 from . import counts
@@ -39,7 +39,7 @@ class PairsMixin(rfm.RegressionTestPlugin):
 
     @run_after("init")
     def number_of_pairs(self):
-        self.declares = metrics(self.benchmark)
+        self.declares = osu_metrics(self.benchmark)
         said = "all cores" if self.pairs == counts.ALL else f"{self.pairs} pairs"
         self.descr = f"OSU {self.benchmark} with {said} over {self.transport}"
 

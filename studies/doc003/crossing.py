@@ -127,13 +127,13 @@ def _latencies_across(found: Sequence[Measured]) -> list[float]:
 def advice(plan_file: str, log_file: str) -> dict[str, object]:
     """The rounds as pairs of ranks, for :mod:`assay.fleet.node.pairs`."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
-    nodes = coordinator_log.parse(Path(log_file).read_text(encoding="utf-8")).nodes
+    nodes = coordinator_log.parse_coordinator_log(Path(log_file).read_text(encoding="utf-8")).nodes
     number = {name: rank for rank, name in enumerate(nodes)}
     return {
         "again": False,
         "rounds": [
             [(number[a], number[b]) for a, b in one.pairs]
-            for one in rounds(nodes, groups.parse(plan["between"]))
+            for one in rounds(nodes, groups.parse_groups(plan["between"]))
         ],
     }
 

@@ -79,7 +79,7 @@ class LinkFromHpl(StrictCheck):
                 row["p"] * row["q"],
                 row["n"],
                 # HPL rounds the time to 0.01 s, and the rate to five digits.
-                hpl.operations(row["n"]) / (row["performance"] * 1e9),
+                hpl.hpl_operations(row["n"]) / (row["performance"] * 1e9),
                 "across" in study.current_partition.features,
             )
             for study, row in studies

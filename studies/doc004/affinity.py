@@ -22,7 +22,7 @@ from assay.run import Figure, StrictCheck
 from assay.run.osu import OsuBase
 from assay.run.site import link_peaks
 from assay.run.ucx import said, text
-from assay.workloads.osu import BENCHMARKS, metrics
+from assay.workloads.osu import BENCHMARKS, osu_metrics
 
 from .. import growth, suite
 from . import nearness
@@ -109,7 +109,7 @@ class BoundBase(OsuBase):
 
     @run_after("init")
     def declare(self):
-        self.declares = metrics(self.benchmark)
+        self.declares = osu_metrics(self.benchmark)
 
     @run_before("run")
     def command(self):

@@ -132,7 +132,7 @@ class ProofCostGpu(BareAndProven, GpuMixin, Paired):
         gpu, log = self.accelerator, said(folder)
         sizes = [int(row["size"]) for row in parsed.rows] if parsed else []
         sent = gpu_paths.of_pair(BENCHMARKS[self.benchmark][0], "DD", sizes)
-        proof = gpu_paths.prove(self.way, log, sent, self._ucx_version(), self.num_tasks)
+        proof = gpu_paths.prove_gpu_paths(self.way, log, sent, self._ucx_version(), self.num_tasks)
         ranks = [gpu_health.taken(text(path)) for path in folder.glob(gpu_health.OF_RANKS)]
         ranks = [rank for rank in ranks if rank]
         problems = gpu_health.shared(ranks) + gpu_health.others(gpu, log, ranks)

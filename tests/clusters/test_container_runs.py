@@ -47,7 +47,7 @@ def site(bench, image):
 def with_stack(bench, image):
     live_ucx()
     bench.partition()
-    bench.environments.append(container.stack(bench.site / "reframe.py", image))
+    bench.environments.append(container.container_stack(bench.site / "reframe.py", image))
     bench.record_all()
     return bench
 
@@ -187,7 +187,7 @@ def test_the_directory_under_test_is_in_the_container_beside_what_the_user_binds
     (ROOT / ".cache").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / ".cache") as directory:
         bench.storage(Path(directory))
-        bench.environments.append(container.stack(bench.site / "reframe.py", image))
+        bench.environments.append(container.container_stack(bench.site / "reframe.py", image))
         bound = f"{DATA}:/mnt"
         outcome = bench.run(path=bench.check("writes", WRITES), APPTAINER_BIND=bound).case("Writes")
         assert outcome.result == "pass", outcome.reason

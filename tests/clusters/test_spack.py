@@ -85,7 +85,7 @@ def test_the_whole_reference_lock_makes_views_and_environment_files(checkout: Pa
     done = run(checkout, "ci/spack-install.sh", "--fake", SITE="ibisco")
     assert done.returncode == 0, done.stdout + done.stderr
     lock = Lock(checkout / "spack.lock", "spack.lock")
-    sealed = files.read(checkout / "spack.lock.seal.yaml", Seal, LockError).views
+    sealed = files.read_shape(checkout / "spack.lock.seal.yaml", Seal, LockError).views
     assert set(sealed) == {"default", "gpu", "diagnosis"}
     for view, held in sealed.items():
         frozen = json.loads((checkout / f"home/env/ibisco.{view}.json").read_text())

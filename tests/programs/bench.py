@@ -401,7 +401,7 @@ class Bench:
 
     def nobody_is_deceived(self) -> None:
         """Of a run with a fault no node is PASS, also if it was busy, and no command drains one."""
-        found = session.load(session.newest(self.results))
+        found = session.load_session(session.newest(self.results))
         red = [case for case in found.cases if case.verdict is Verdict.FAIL]
         busy = [replace(case, verdict=Verdict.INCONCLUSIVE, busy="other work") for case in red]
         for cases in (found.cases, (*found.cases, *busy), busy):

@@ -43,7 +43,7 @@ class Open:
     """The content of a bundle. It can be changed, and packed again with the right hashes."""
 
     def __init__(self, path: Path) -> None:
-        read = bundle.read(path)
+        read = bundle.read_bundle(path)
         self.members = dict(read.members)
         self.signature = read.signature
 

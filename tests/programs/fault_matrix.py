@@ -237,7 +237,7 @@ def _osu(bench: Bench) -> list[Row]:
     healthy = {test: Recorded.load(f"osu-{test}-posix") for test in OSU}
     referenced = [stack(f) for f in FAULTS if f.referenced]
     for test, run in healthy.items():
-        parsed, column = osu.parse(run.stdout), COLUMN[test]
+        parsed, column = osu.parse_osu(run.stdout), COLUMN[test]
         metrics = {
             f"{column}_{label}": metric(parsed.at(column, size=size), parsed.units[column])
             for size, label in SIZES.items()

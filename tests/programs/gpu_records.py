@@ -93,7 +93,7 @@ def took(row: dict[str, Any]) -> set[str]:
 
 def prove(folder: Path, file: str) -> Proof:
     """The verdict of the suite on a recorded run."""
-    run, log = run_of(file), ucx_log.parse((folder / file).read_text())
+    run, log = run_of(file), ucx_log.parse_ucx_log((folder / file).read_text())
     return gpu_runs.prove(run, log)
 
 
@@ -268,7 +268,7 @@ def paths(text: str) -> list[str]:
 
     Sizes at which UCX changes its way are part of it; counts are not, only whether there are any.
     """
-    log = ucx_log.parse(text)
+    log = ucx_log.parse_ucx_log(text)
     lines = {f"lanes: {' '.join(config.lanes)}" for config in log.peer_configs()}
     for each in log.peer_tables(""):
         variant = f" ({each.variant})" if each.variant else ""

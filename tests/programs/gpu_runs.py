@@ -176,7 +176,7 @@ def prove(run: Run, log: UcxLog) -> Proof:
     """The verdict of the suite on a run."""
     processes = 2 if run.operation in SENT else run.gpus
     way = Way(run.configuration, INTRA, CUDA)
-    return gpu_paths.prove(way, log, sent(run), run.version, processes)
+    return gpu_paths.prove_gpu_paths(way, log, sent(run), run.version, processes)
 
 
 def lacks(configuration: str, fault: str) -> bool:
@@ -260,7 +260,7 @@ def _do_osu(run: Run, folder: Path) -> None:
     program, _, buffers = run.operation.partition("-")
     variables = {
         **mpi.OpenMpi.only_ucx,
-        **gpu_paths.environment(Way(run.configuration, INTRA, CUDA), run.version),
+        **gpu_paths.gpu_path_variables(Way(run.configuration, INTRA, CUDA), run.version),
         "PATH": ":".join([f"{STACK}/bin", *_osu_folders(), os.environ["PATH"]]),
         "LD_LIBRARY_PATH": f"{EMULATED.driver}:{STACK}/lib",
         "LD_PRELOAD": PRELOADED,
@@ -295,7 +295,7 @@ def _do_perftest(run: Run, folder: Path, gpus: Gpus) -> None:
     program = [str(ucx / "bin/ucx_perftest"), "-p", str(port)]
     variables = {
         **os.environ,
-        **gpu_paths.environment(Way(run.configuration, INTRA, CUDA), run.version),
+        **gpu_paths.gpu_path_variables(Way(run.configuration, INTRA, CUDA), run.version),
         "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(run.gpus))),
         "UCX_LOG_FILE": "ucx.%h.%p.log",
@@ -342,7 +342,7 @@ def compared(runs: list[Run]) -> list[dict[str, object]]:
             text, carried = do(run, Path(folder))
         took = ways(carried)
         healthy = took if run.fault == "healthy" else healthy
-        log = ucx_log.parse(text)
+        log = ucx_log.parse_ucx_log(text)
         proof = prove(run, log)
         rows.append({
             **run._asdict(), "ways": sorted(took), "means": proof.means,

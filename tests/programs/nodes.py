@@ -125,4 +125,6 @@ class Nodes:
         return ended
 
     def coordinator_log(self) -> coordinator_log.CoordinatorLog:
-        return coordinator_log.parse((self.folder / "coordinator_log.jsonl").read_text())
+        return coordinator_log.parse_coordinator_log(
+            (self.folder / "coordinator_log.jsonl").read_text()
+        )

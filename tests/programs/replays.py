@@ -13,7 +13,7 @@ from assay.store import session
 from assay.store.cases import Case, Session
 
 #: Performance in the recorded run [GFLOP/s].
-HEALTHY: float = hpl.parse(HPL.stdout).rows[0]["performance"]
+HEALTHY: float = hpl.parse_hpl(HPL.stdout).rows[0]["performance"]
 
 IN_TURN = """
 n=$(cat "$here/started")
@@ -30,7 +30,7 @@ def scaled(factor: float) -> Recorded:
     """The recorded run at `factor` times its speed."""
     (line,) = [line for line in HPL.stdout.splitlines() if line.startswith(("WR", "WC"))]
     problem = line.split()[:-2]
-    time = hpl.operations(int(problem[1])) / (HEALTHY * factor * 1e9)
+    time = hpl.hpl_operations(int(problem[1])) / (HEALTHY * factor * 1e9)
     other = f"{' '.join(problem)} {time:.2f} {HEALTHY * factor:.4e}"
     return HPL.but(stdout=HPL.stdout.replace(line, other))
 
@@ -87,6 +87,6 @@ def judged_hpl(
     metric = {"value": HEALTHY, "unit": "GFLOP/s", "lower": -0.05, "upper": 0.5}
     bench.expect("Hpl", {"performance": metric})
     run = bench.run("-n", "^Hpl$", *arguments, path="reframe/compute/hpl.py")
-    report = session.load(session.newest(bench.results))
+    report = session.load_session(session.newest(bench.results))
     (case,) = report.cases
     return turns, run, case, report

@@ -175,7 +175,7 @@ def test_a_bandwidth_of_zero_is_rounding_on_a_busy_machine_only(
     text = str(DATA / "osu-py" / "busy" / "osu_bw.4.1.2.np2.txt")
     bench.ready(launcher="replay", extras={"others": foreign})
     run = bench.own(ROUNDED.format(text=text, work=WORK))
-    (case,) = session.load(session.newest(bench.results)).cases
+    (case,) = session.load_session(session.newest(bench.results)).cases
     assert (run.returncode, case.verdict.value) == (1, verdict), case.why
     assert case.why.startswith(why)
     assert "bandwidth is 0.00" in case.why

@@ -29,8 +29,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def latest(folder: Path) -> list[list[str]]:
-    with store.opened(folder) as connection:
-        return page.table(store.runs(connection, 10))
+    with store.open_history(folder) as connection:
+        return page.runs_table(store.latest_runs(connection, 10))
 
 
 def test_two_runs_are_two_columns_however_often_they_are_added(
@@ -44,7 +44,7 @@ def test_two_runs_are_two_columns_however_often_they_are_added(
     # Both pipelines replay the same recorded run, so their numbers are equal and side by side.
     assert all(first and first == second for *_, first, second in rows)
     (report,) = run_folder.run_reports(results[0] / "reports")
-    (case,) = session.load(report).cases
+    (case,) = session.load_session(report).cases
     assert len(rows) == len(case.metrics) > 0
 
 

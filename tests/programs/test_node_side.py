@@ -135,7 +135,7 @@ def test_a_file_system_that_does_not_answer_is_an_error_of_its_own(hurried, monk
     monkeypatch.setattr(answers, "output", lambda *_, **__: None)
     found = capacity.file_system("/")
     assert found["error"] == "did not answer within 0.3 s"
-    said = node_limits.problems(
+    said = node_limits.limit_problems(
         {**provenance.collect(["/"]), "programs": {}}, {"free_bytes_min": 1, "mount_options": ["x"]}
     )
     assert list(said) == ["/: the file system did not answer within 0.3 s"]
@@ -253,7 +253,7 @@ def test_the_version_of_ucx_is_that_of_the_library_which_the_mpi_loads(
     for name, body in programs.items():
         shell.program(tools, name, body)
     monkeypatch.setenv("PATH", str(tools))
-    _, found = detect.described()
+    _, found = detect.describe_programs()
     assert {name: found[name] for name in found if name.startswith("ucx_")} == extras
 
 
@@ -307,7 +307,7 @@ def test_what_steers_the_start_of_the_ranks_is_read_in_the_job_only(tmp_path):
     (left,) = tmp_path.glob("rank.*")
     assert steering.rank(left.read_text()).variables == {}
     job = steering.node((tmp_path / steering.JOB).read_text()).job
-    assert steering.of_job(job).variables == steered
+    assert steering.steering_of_job(job).variables == steered
 
 
 @pytest.mark.parametrize("openssl", ["as installed", "absent", "broken"])

@@ -141,6 +141,6 @@ def test_an_osu_that_was_not_asked_to_validate(bench):
 
 def test_the_recorded_run_is_one_world_of_two():
     """The tests above rely on this."""
-    world = openmpi.parse(HPL.stderr)
+    world = openmpi.parse_openmpi(HPL.stderr)
     assert (world.ranks_seen, world.worlds) == (2, 1)
     assert len(HPL.stdout) > 1000

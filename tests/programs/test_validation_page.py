@@ -58,7 +58,7 @@ def test_every_test_of_the_paper_is_in_the_table_and_nothing_else(cases):
 def test_the_cases_have_the_figures_of_the_document_and_no_others(cases):
     declared = {
         (figure.name, figure.where("any file system", place))
-        for case in wanted.named(map(session.named, cases))
+        for case in wanted.named(map(session.case_named, cases))
         for figure in case.figures
         for place in (IN_NODE, BETWEEN)
         if figure.name and figure.at

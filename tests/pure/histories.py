@@ -44,7 +44,7 @@ def session(day: int, *cases: Case, **extras: str) -> Session:
 
 def write(folder: Path, sessions: Iterable[Session]) -> Path:
     """Add sessions to the history of a folder, which is made if it does not exist."""
-    with store.opened(folder, create=True) as connection:
+    with store.open_history(folder, create=True) as connection:
         for each in sessions:
             assert store.insert(connection, each)
     return folder

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import report_records
 
-from assay.accused import Against, How, of
+from assay.accused import Against, How, accusations
 from assay.fleet import census, coordinator_log
 from assay.fleet.storage import DISKS
 from assay.fleet.sweep import Turn
@@ -19,7 +19,7 @@ from assay.store.cases import with_record
 
 
 def nodes_of(problems):
-    return [(entry["nodes"], entry["how"]) for entry in of(problems)]
+    return [(entry["nodes"], entry["how"]) for entry in accusations(problems)]
 
 
 def found(**changed):
@@ -42,7 +42,7 @@ def test_a_copy_still_accuses():
 
 
 def test_only_problems_with_nodes_are_kept():
-    assert of(["it is slow", Against("all are slow", [], How.SLOW)]) == []
+    assert accusations(["it is slow", Against("all are slow", [], How.SLOW)]) == []
 
 
 def test_the_census_accuses_the_minority():
@@ -93,7 +93,7 @@ def test_links_that_lose_data_accuse_a_node_or_a_pair():
 
 
 def test_a_node_that_left_or_never_came_is_accused():
-    log = coordinator_log.parse(
+    log = coordinator_log.parse_coordinator_log(
         '{"met": {"0": "n1", "1": "n2"}, "asked": 3, "absent": ["n3"]}\n'
         '{"end": true, "gone": {"n2": "connection lost"}}\n'
     )
@@ -114,7 +114,7 @@ def test_a_node_out_of_service_is_accused():
 
 def test_a_record_tells_the_case_and_damage_to_it_accuses_nobody():
     bare = report_records.case("Census", problems=["n2: it differs"])
-    accused = of([Against("n2: it differs", ["n2"], How.DIFFERS)])
+    accused = accusations([Against("n2: it differs", ["n2"], How.DIFFERS)])
     (one,) = with_record(bare, {"accused": accused}).accused
     assert (one.nodes, one.how, one.problem) == (("n2",), "differs", "n2: it differs")
     for damaged in (None, "n2", [None, "n2", {"nodes": "n2"}, {"nodes": []}, {"problem": "n2"}]):

@@ -84,7 +84,7 @@ def test_what_is_not_valid_is_refused_by_file_word_and_key(tmp_path, text, said)
     path = tmp_path / "catalogue.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as refused:
-        catalogue.load(path)
+        catalogue.load_catalogue(path)
     assert re.match(f"{path}: {said}", str(refused.value))
 
 

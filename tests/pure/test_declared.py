@@ -60,8 +60,8 @@ def test_a_place_is_text_and_not_a_format():
 
 
 def test_the_figures_of_a_recorded_session_are_those_that_its_tests_declared():
-    recorded = session.load(DATA / "reports" / "run-report-0.json").cases
-    drawn = figure.of(drawings.sections(recorded))
+    recorded = session.load_session(DATA / "reports" / "run-report-0.json").cases
+    drawn = figure.all_figures(drawings.sections(recorded))
     assert {key for found in drawn for key in found.shows} == {
         ("point to point: latency", "between hosts"),
         ("point to point: bandwidth", "between hosts"),
@@ -79,9 +79,9 @@ def test_a_case_that_was_not_run_has_the_figures_of_the_plan():
     entry = {**place, "display_name": "Imb %benchmark=latency", "result": "skip"}
     planned = {**entry, "figures": as_json([Figure("curve", "f", HOSTS)])}
     reader = session._Reader(Path("r"), {})
-    reader._planned = {("Imb_1", "s:p+e"): session.named(planned)}
-    assert reader.case(session.named(entry), entry).figures == (Figure("curve", "f", HOSTS),)
-    assert session.named({**planned, "figures": []}).figures == ()
-    assert session.named(planned).figures == (Figure("curve", "f", HOSTS),)
+    reader._planned = {("Imb_1", "s:p+e"): session.case_named(planned)}
+    assert reader.case(session.case_named(entry), entry).figures == (Figure("curve", "f", HOSTS),)
+    assert session.case_named({**planned, "figures": []}).figures == ()
+    assert session.case_named(planned).figures == (Figure("curve", "f", HOSTS),)
     assert run_folder.SCHEMA == 1, "plans from before have no figures, and are read as well"
-    assert session.named(entry).figures == ()
+    assert session.case_named(entry).figures == ()

@@ -85,4 +85,4 @@ def test_a_key_that_is_half_of_a_character_is_one_line(tmp_path):
     path = tmp_path / "half.yaml"
     path.write_text('{"top": {"source": "x", "metrics": {}, "\\ud800\\udc00": 1}}')
     with pytest.raises(ValueError, match=r"half.yaml: .*a key is no text in UTF-8"):
-        files.read(path, dict[str, Entry], ValueError)
+        files.read_shape(path, dict[str, Entry], ValueError)

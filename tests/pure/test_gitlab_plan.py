@@ -245,7 +245,7 @@ def test_the_promise_keeps_the_figures_and_the_pipeline(
     figures = {(case.name, case.where): case.figures for job in promise.jobs for case in job.cases}
     assert figures["Iozone %sync=cached", "local:tmpfs+system"] == [figure]
     assert promise.extras == {"pipeline": "77", "commit": "0a1b2c3d"}
-    assert sanitize.date(promise.planned) is not None
+    assert sanitize.reframe_date(promise.planned) is not None
 
 
 def test_what_a_cancelled_job_left_is_ended(made: Make) -> None:

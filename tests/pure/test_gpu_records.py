@@ -136,7 +136,7 @@ def test_a_folder_without_runs_is_refused(tmp_path, capsys):
 
 def test_what_is_compared_leaves_out_counts_and_processes():
     text = (EMULATED / HEALTHY).read_text()
-    pid = next(iter(ucx_log.parse(text).processes))[1]
+    pid = next(iter(ucx_log.parse_ucx_log(text).processes))[1]
     assert gpu_records.paths(text.replace(f":{pid} ", ":77777 ")) == gpu_records.paths(text)
     assert any(
         line.startswith("lanes: ") and "cuda_ipc" in line for line in gpu_records.paths(text)

@@ -66,7 +66,7 @@ def tournament(cluster, model, results):
     done, cases = cluster.suite("^Tournament", results=results, site=site, PATH=model.path())
     result = {name: said for name, said in cases.items() if said[0] != "skip"}
     file = session.newest(results)
-    run = session.load(file)
+    run = session.load_session(file)
     return done, result, nodes.rows(run), run
 
 

@@ -70,7 +70,7 @@ def measured(cluster: Cluster, transport: str, *, test: str) -> dict[str, float]
     script = f'if [ "$SLURM_PROCID" = 0 ]; then ucx_perftest -p 13399; else {tries}; fi'
     said, seconds = launched(cluster, NODES, ["sh", "-c", script], TRANSPORTS[transport])
     try:
-        row = ucx_perftest.parse(said).rows[-1]
+        row = ucx_perftest.parse_ucx_perftest(said).rows[-1]
     except (ParseError, IndexError):
         return None
     return {**{name: row[name] for name in ("p50", "bandwidth")}, "seconds": seconds}
@@ -85,7 +85,7 @@ def broadcast(cluster: Cluster, transport: str) -> dict[str, float] | None:
     variables = {**OpenMpi.only_ucx, **OpenMpi.remote_memory, **TRANSPORTS[transport]}
     said, seconds = launched(cluster, WITH_A_THIRD, program, variables)
     try:
-        row = osu.parse(said).rows[-1]
+        row = osu.parse_osu(said).rows[-1]
     except (ParseError, IndexError):
         return None
     return {**{name: row[name] for name in ("latency", "min", "max")}, "seconds": seconds}

@@ -54,7 +54,7 @@ def environment(built):
 
 def test_the_program_measures_every_way_and_says_on_what(gpus):
     said, code = gpus(GPUEMU_DEVICES="3")
-    parsed = each_gpu.parse(said)
+    parsed = each_gpu.parse_each_gpu(said)
     assert code == 0 and parsed.sound, parsed.problems
     assert len(parsed.rows) == 3 * 4
     assert {gpu["name"] for gpu in parsed.facts["gpus"]} == {"EMULATED GPU"}
@@ -69,7 +69,9 @@ def test_the_bytes_take_the_way_that_the_output_claims(gpus, tmp_path):
 
 def test_without_access_the_bytes_go_through_the_host(gpus, tmp_path):
     said, _ = gpus(GPUEMU_DEVICES="2", GPUEMU_FAULT="p2p", GPUEMU_TRACE=str(tmp_path))
-    assert {row["access"] for row in each_gpu.parse(said).rows if row["copy"] == "d2d"} == {0}
+    assert {
+        row["access"] for row in each_gpu.parse_each_gpu(said).rows if row["copy"] == "d2d"
+    } == {0}
     assert "nvlink" not in ways(tmp_path)
 
 
@@ -86,7 +88,7 @@ def ways(folder):
     ],
 )
 def test_a_wrong_byte_is_seen(gpus, fault, lines, said):
-    parsed = each_gpu.parse(gpus(GPUEMU_DEVICES="3", GPUEMU_FAULT=fault)[0])
+    parsed = each_gpu.parse_each_gpu(gpus(GPUEMU_DEVICES="3", GPUEMU_FAULT=fault)[0])
     begin, end = said.split("...")
     assert any(begin.format(NAME) in line and end in line for line in parsed.problems)
     assert len(parsed.problems) == lines
@@ -127,7 +129,7 @@ def test_a_driver_that_fails_is_named(gpus, variables, said):
 
 def test_nvidia_smi_that_fails_leaves_the_kind_of_the_links_open(gpus):
     said, code = gpus(GPUEMU_DEVICES="2", GPUEMU_FAULT="nvml")
-    parsed = each_gpu.parse(said)
+    parsed = each_gpu.parse_each_gpu(said)
     assert code == 0 and parsed.sound
     assert {row["joined"] for row in parsed.rows} == {""}
     assert {gpu["driver"] for gpu in parsed.facts["gpus"]} == {"unknown"}
@@ -202,7 +204,9 @@ def test_each_fault_is_named_with_its_gpus_and_healthy_ones_pass(bench):
     assert run.case("EachGpu", "slow-gpu").reason.count(" -> ") == 0
     healthy = run.case("EachGpu", "healthy").record
     assert healthy["second_look"] == []
-    slowest = min(r["rate"] for r in each_gpu.parse(texts["healthy"]).rows if r["copy"] == "d2d")
+    slowest = min(
+        r["rate"] for r in each_gpu.parse_each_gpu(texts["healthy"]).rows if r["copy"] == "d2d"
+    )
     assert healthy["metrics"]["between_gpus_worst"]["value"] == slowest
     (node,) = healthy["gpus"]["nodes"].values()
     assert all(NAME in gpu for gpu in node["gpus"]) and node["drivers"] == ["0.0.emulated"]

@@ -171,7 +171,7 @@ def test_the_running_cluster_is_read_back(vcluster, tmp_path):
 def test_the_site_says_what_the_link_between_the_groups_is(vcluster, tmp_path, monkeypatch):
     (tmp_path / "two").mkdir()
     cluster(vcluster).save()
-    said = groups.parse(emulation.between(emulation.cluster()))
+    said = groups.parse_groups(emulation.between(emulation.cluster()))
     assert said.groups == {"east": ("node01", "node02"), "west": ("node03", "node04")}
     assert (said.bandwidth, said.latency) == (25, 245)
     cluster(vcluster, between=None).save()

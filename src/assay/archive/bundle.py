@@ -93,7 +93,9 @@ def pack(members: Mapping[str, bytes], sign: Callable[[bytes], bytes] | None = N
     return packed + sha256(packed).encode()
 
 
-def read(path: Path, accept: Callable[[bytes, bytes | None], object] | None = None) -> Bundle:
+def read_bundle(
+    path: Path, accept: Callable[[bytes, bytes | None], object] | None = None
+) -> Bundle:
     """The content of a bundle; every byte of the file was checked against a hash.
 
     :param accept: looks at the sums and the signature (None if there is none) before any other

@@ -5,7 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from assay.arguments import Commands, above_zero, add, date, flag, folder, group, option, session
+from assay.arguments import (
+    Commands,
+    above_zero,
+    add,
+    flag,
+    folder,
+    group,
+    iso_date,
+    option,
+    session,
+)
 
 
 def offer(commands: Commands) -> None:
@@ -16,13 +26,13 @@ def offer(commands: Commands) -> None:
 
 def _of_bundles(commands: Commands) -> None:
     archive = add(
-        commands, "archive", "assay.archive.certificate.command:write",
+        commands, "archive", "assay.archive.certificate.command:write_archive",
         "write a run into one file, to keep or to send",
         "Write one zip file about a session: its page, its verbatim outputs and records, the "
         "references of the site, and the hash of each.",
     )  # fmt: skip
     certify = add(
-        commands, "certify", "assay.archive.certificate.command:write",
+        commands, "certify", "assay.archive.certificate.command:write_archive",
         "write a run into one file, and sign it",
         "Write the file of assay archive, judge the session again from it, and sign it. The exit "
         "code is that of the verdict. Nothing is written when the verdict does not follow.",
@@ -46,7 +56,7 @@ def _of_bundles(commands: Commands) -> None:
     _signers(verify)
     option(verify, "--site", "SITE", "the only site that is expected", type=str)
     since = "the run began then or later (2026-11-28, or with T09:30 behind)"
-    option(verify, "--since", "DATE", since, type=date)
+    option(verify, "--since", "DATE", since, type=iso_date)
     nodes = "exactly these nodes are expected (node[01-04],login1)"
     option(verify, "--nodes", "NODES", nodes, type=str)
 
@@ -60,7 +70,7 @@ def _signers(parser: argparse.ArgumentParser) -> None:
 
 def _of_references(commands: Commands) -> None:
     parser = add(
-        commands, "calibrate", "assay.archive.calibrate.command:run",
+        commands, "calibrate", "assay.archive.calibrate.command:run_calibrate",
         "measure a site N times and write its references",
         "Run the suite N times without judging, and write median and bounds of each metric that "
         "the site's references.yaml says nothing of into calibrated.yaml beside it. A launch that "
@@ -90,7 +100,7 @@ def _of_references(commands: Commands) -> None:
 
 def _of_history(commands: Commands) -> None:
     actions = group(commands, "history", "keep what many runs measured, and show it")
-    run = "assay.archive.history.command:run"
+    run = "assay.archive.history.command:run_history"
     taken = add(
         actions, "add", run, "add what runs measured",
         "Each session is added once, a killed one by its finished cases. A source that is not "

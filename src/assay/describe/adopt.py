@@ -43,7 +43,7 @@ AMD = re.compile(r"amd|rocm|gfx|\bmi\d", re.IGNORECASE)
 VENDORS = {"sm_": "cuda", "cc": "cuda", "gfx": "rocm"}
 
 
-def run(args: argparse.Namespace) -> int:
+def run_adopt(args: argparse.Namespace) -> int:
     """Writes the files, or with ``--dry-run`` prints them; returns the exit code.
 
     :raises ConfigError: the configuration cannot be loaded, has no system of this name, or a
@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     theirs = [path.resolve() for path in args.theirs]
     folder = theirs[0].parent
     named = [os.path.relpath(path, folder) for path in theirs]
-    config = foreign.load(theirs)
-    system = foreign.named(config, args.name, str(theirs[0]))
+    config = foreign.load_foreign(theirs)
+    system = foreign.system_named(config, args.name, str(theirs[0]))
     defined = {each["name"] for each in config["environments"]}
     for name in (name for part in system["partitions"] for name in part["environs"]):
         if name not in defined:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return Exit.PASS
     for name, text in texts.items():
-        files.write(folder / name, text)
+        files.write_file(folder / name, text)
         print(f"{folder / name}: written")
     unknown = texts[WORDS].count("\n  #?")
     print(

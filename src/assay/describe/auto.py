@@ -28,11 +28,11 @@ from assay.sites import site_yaml
 from assay.sites.site_yaml import SiteFile
 
 
-def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
+def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     """The ReFrame configuration of the cluster or the machine that loads the site.
 
     :raises ConfigError: a variable names something that does not exist, there is no MPI at
-        all, Slurm does not answer, or as :func:`assay.sites.configuration`.
+        all, Slurm does not answer, or as :func:`assay.sites.site_configuration`.
     """
     answers = ask.slurm()
     if silence := hung.get("scontrol"):
@@ -82,8 +82,8 @@ def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
         site_file, said, partitions, descr=descr, hostnames=[".*"], max_local_jobs=1
     )
     often = {} if pool else machine.OFTEN
-    said = replace(said, general=often, problems=[*machine.found()])
-    return sites.configuration(site_file, [system], stacks, said)
+    said = replace(said, general=often, problems=[*machine.failed_probes()])
+    return sites.site_configuration(site_file, [system], stacks, said)
 
 
 def _pool(said: Answers, wanted: str | None) -> Pool | None:
@@ -105,7 +105,9 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], str]:
     path = os.environ.get("ASSAY_IMAGE")
     # If the suite itself runs inside an image, the image takes the place of the distribution.
     if not path or os.environ.get("ASSAY_STACK") in ("system", "spack"):
-        native = machine.stack(site_file, "take an image (apptainer run assay.sif acceptance)")
+        native = machine.local_stack(
+            site_file, "take an image (apptainer run assay.sif acceptance)"
+        )
         return [native], ask.output("ucx_info", "-d")
     # Ranks in separate containers find each other only through a launcher that supports PMIx.
     if not (srun or detect.version("openmpi_version")):
@@ -114,9 +116,9 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], str]:
             f"measure this node all inside the image: apptainer run {path} acceptance"
         )
     image = container.look(path, sites.repository(site_file))
-    stacks = [container.stack(site_file, image)]
+    stacks = [container.container_stack(site_file, image)]
     if os.environ.get("ASSAY_COMPARE") == "1":
-        stacks.append(machine.stack(site_file))
+        stacks.append(machine.local_stack(site_file))
     return stacks, image.said["ucx_info", "-d"]
 
 

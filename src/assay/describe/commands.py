@@ -16,7 +16,7 @@ def offer(commands: Commands) -> None:
     option(every, "names", "SITE", "default: all", nargs="*", type=str)
     folder(every)
     check = add(
-        commands, "check", "assay.describe.listing:check",
+        commands, "check", "assay.describe.listing:check_site",
         "say what would run on each partition of a configuration, or what a test is",
         "Load a configuration as ReFrame would. Print for each partition how many cases of the "
         "suite would run there, and which words would add more. Of a TEST, print what it runs, "
@@ -27,7 +27,8 @@ def offer(commands: Commands) -> None:
     option(check, "-C --config", "FILE", any_of)
     option(check, "--system", "NAME", "default: all, or the one of the places", type=str)
     new = add(
-        group(commands, "site", "write the folder of a new site"), "new", "assay.describe.new:run",
+        group(commands, "site", "write the folder of a new site"),
+        "new", "assay.describe.new:run_site_new",
         "ask Slurm and its nodes what they have, and write a site that loads",
         "Ask Slurm and, by a short job, two nodes of each partition what they have. Write "
         "site-config/NAME, which loads, and list what could not be found out. Type it on a login "
@@ -51,7 +52,7 @@ def offer(commands: Commands) -> None:
     flag(new, "--dry-run", "print the files, and write nothing")
     folder(new)
     expect = add(
-        commands, "expect", "assay.describe.expect:command",
+        commands, "expect", "assay.describe.expect:expect_command",
         "write which cases must run",
         "Write reframe/cases.txt, the cases of the suite, and promise.yaml of a site, the words "
         "that it promises. What a person writes in the latter is kept. Review what changes, and "
@@ -67,4 +68,4 @@ def offer(commands: Commands) -> None:
 def sites(args: argparse.Namespace) -> int:
     from assay.describe import listing  # noqa: PLC0415
 
-    return listing.run(args.names, args.folder)
+    return listing.run_sites(args.names, args.folder)

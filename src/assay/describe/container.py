@@ -197,10 +197,10 @@ def _of_another_lock(lock: str, repository: Path) -> bool:
     return bool(there) and stated not in there
 
 
-def stack(site_file: str | Path, image: Image) -> dict[str, Any]:
+def container_stack(site_file: str | Path, image: Image) -> dict[str, Any]:
     """The environment ``container``; writes its wrappers below the results."""
     there = image.programs.__contains__
-    features, extras = detect.described(there, lambda *words: image.said.get(words, ""))
+    features, extras = detect.describe_programs(there, lambda *words: image.said.get(words, ""))
     linked = image.said.get(_LINKED, "")
     built = [word for word, gpu in ACCELERATORS.items() if gpu.library in linked]
     if "osu" in features and built:
@@ -262,7 +262,7 @@ def _write_wrappers(folder: Path, image: Image) -> None:
             file = folder / name
             if os.access(file, os.X_OK) and file.read_text(encoding="utf-8") == text:
                 continue  # running jobs may have it open
-            files.write(file, text)
+            files.write_file(file, text)
             file.chmod(0o755)
     except OSError as error:
         raise ConfigError(f"{folder}: wrappers cannot be written ({error.strerror})") from None

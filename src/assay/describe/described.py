@@ -493,11 +493,11 @@ def storage(place: Place, seen: set[str]) -> list[dict[str, Any]]:
 # --- stack ----------------------------------------------------------------------------------------
 
 
-def stack(place: Place, modules: Sequence[str], osu_py: str | None) -> dict[str, Any]:
+def stack_on_path(place: Place, modules: Sequence[str], osu_py: str | None) -> dict[str, Any]:
     """The environment of the programs that are on PATH on a node."""
     said, programs = place.here["said"], place.here["programs"]
 
-    features, extras = detect.described(
+    features, extras = detect.describe_programs(
         programs.__contains__, lambda *command: str(said.get(" ".join(command), ""))
     )
     name = "modules" if modules else "system"

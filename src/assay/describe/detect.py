@@ -18,7 +18,7 @@ from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
 from assay.node import answers
 from assay.prove import mpi
-from assay.prove.transports import opened
+from assay.prove.transports import opened_transports
 
 #: Command that shows whether `mpicc` has a compiler, and the `mpi.h` of Open MPI. The wrapper alone
 #: shows neither. It compiles nothing; the header is long.
@@ -70,7 +70,7 @@ def version(extra: str, said: Callable[..., str] = ask.output) -> str | None:
     return match[1] if match else None
 
 
-def described(
+def describe_programs(
     has: Callable[[str], object] = shutil.which, said: Callable[..., str] = ask.output
 ) -> tuple[list[str], dict[str, Any]]:
     """Features and extras of a stack that has the programs for which `has` says so."""
@@ -133,7 +133,7 @@ def transports(listing: str | None = None) -> list[str]:
 
     :param listing: by default, what it prints on this machine.
     """
-    return opened(ask.output("ucx_info", "-d") if listing is None else listing)
+    return opened_transports(ask.output("ucx_info", "-d") if listing is None else listing)
 
 
 def release(said: str | None = None) -> str:

@@ -41,7 +41,7 @@ SITE = """\
 NEW = {"nothing_judged": "allowed", "may_skip": {kind: ["*"] for kind in promise.KINDS}}
 
 
-def command(args: argparse.Namespace) -> int:
+def expect_command(args: argparse.Namespace) -> int:
     """Write the files, or with ``--check`` compare with them; returns the exit code."""
     suite = sites.repository(args.folder / "any site" / "reframe.py") / "reframe"
     try:
@@ -54,11 +54,11 @@ def command(args: argparse.Namespace) -> int:
                 print(f"assay expect: {no}", file=sys.stderr)
                 return Exit.USAGE
             path = site_file.with_name(promise.FILE)
-            if listing.found(site_file)[0].itself:
-                promise.load(path)  # a person wrote it
+            if listing.words_found(site_file)[0].itself:
+                promise.load_promise(path)  # a person wrote it
             else:
                 raw = NEW if args.config else {}
-                raw = files.read(path, dict[str, Any], PromiseError) if path.exists() else raw
+                raw = files.read_shape(path, dict[str, Any], PromiseError) if path.exists() else raw
                 texts[path] = of_site(site_file, raw)
         if suite.parent != files.CARRIED and not args.config:  # nobody changes those of a package
             texts[suite / promise.CASES] = CASES + "".join(f"{one}\n" for one in listed(suite))
@@ -70,7 +70,7 @@ def command(args: argparse.Namespace) -> int:
         same = path.exists() and path.read_text(encoding="utf-8") == text
         old |= not same
         if not (same or args.check):
-            files.write(path, text)
+            files.write_file(path, text)
         said = "is not current" if args.check else "written; review it, and commit it"
         print(f"{path}: {'is current' if same else said}")
     return Exit.FAIL if args.check and old else Exit.PASS
@@ -105,7 +105,7 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
 
     :param raw: the present content. What a person writes in it is kept.
     """
-    site, _ = listing.found(site_file)
+    site, _ = listing.words_found(site_file)
     partitions = {
         name: {"stacks": sorted(site.environs[name]), "words": sorted(words)}
         for name, words in site.partitions.items()

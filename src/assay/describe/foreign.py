@@ -46,7 +46,7 @@ PARTITION = re.compile(r"(?:^|\s)(?:--partition[= ]|-p ?)([^\s,]+)")
 Parts = list[dict[str, Any]]
 
 
-def load(paths: Sequence[Path]) -> Any:
+def load_foreign(paths: Sequence[Path]) -> Any:
     """The configuration of some files, as ReFrame loads it.
 
     A file may change ``sys.path``. ReFrame would then remove another entry than its own, so what
@@ -84,7 +84,7 @@ def sections(config: Any) -> dict[str, Any]:
     return whole
 
 
-def named(config: Any, name: str, where: str) -> dict[str, Any]:
+def system_named(config: Any, name: str, where: str) -> dict[str, Any]:
     """The system of a name."""
     known: dict[str, dict[str, Any]] = {system["name"]: system for system in config["systems"]}
     return one_of(known, name, f"{where}: has no system")
@@ -101,9 +101,9 @@ def join(
         name may have several definitions.
     :raises ConfigError: a file cannot be loaded, or names what is not there.
     """
-    config = load(theirs)
+    config = load_foreign(theirs)
     whole = sections(config)
-    system = named(whole, said.system, f"{file}: system: {theirs[0].name}")
+    system = system_named(whole, said.system, f"{file}: system: {theirs[0].name}")
     whole["systems"] = [system, *(one for one in whole["systems"] if one is not system)]
     bases = {partition["name"]: partition for partition in system["partitions"]}
     # ReFrame also looks for the environments of a system, without a partition.

@@ -61,7 +61,7 @@ def leaving_no_results() -> Iterator[None]:
             os.environ.update({"ASSAY_RESULTS": kept} if kept is not None else {})
 
 
-def found(site_file: Path) -> tuple[Site, list[str]]:
+def words_found(site_file: Path) -> tuple[Site, list[str]]:
     """The words that a site has on this machine.
 
     The second value names the stack if ``ASSAY_STACK`` leaves out others of the site.
@@ -79,7 +79,7 @@ def found(site_file: Path) -> tuple[Site, list[str]]:
     )
 
 
-def run(names: Sequence[str], folder: Path) -> int:
+def run_sites(names: Sequence[str], folder: Path) -> int:
     """Runs ``assay sites`` for some sites, or all; returns the exit code."""
     found = {path.parent.name: path for path in find(folder)}
     if not found:
@@ -92,7 +92,7 @@ def run(names: Sequence[str], folder: Path) -> int:
     bad = 0
     for name in names or found:
         try:
-            _, lines = runs(found[name].resolve())
+            _, lines = selected_cases(found[name].resolve())
             judged = References.load(found[name].with_name("references.yaml"))
             more = f"rules to record: {judged.recorded}"
             lines.append(f"references: {judged.judged} metrics judged, {more}")
@@ -104,7 +104,7 @@ def run(names: Sequence[str], folder: Path) -> int:
     return Exit.FAIL if bad else Exit.PASS
 
 
-def check(args: argparse.Namespace) -> int:
+def check_site(args: argparse.Namespace) -> int:
     """Runs ``assay check``; returns the exit code."""
     try:
         if args.test:
@@ -112,7 +112,7 @@ def check(args: argparse.Namespace) -> int:
             return Exit.PASS
         if not args.config:
             raise argparse.ArgumentError(None, "name a test, or a configuration by -C FILE")
-        cases, lines = runs(args.config.resolve(), args.system)
+        cases, lines = selected_cases(args.config.resolve(), args.system)
     except argparse.ArgumentError as error:
         print(f"assay check: {error}", file=sys.stderr)
         return Exit.USAGE
@@ -160,17 +160,17 @@ def _judging(test: str, path: Path) -> Iterator[str]:
                     yield f"{where}: {describe(block)}: {line}"
 
 
-def runs(file: Path, name: str | None = None) -> tuple[int, list[str]]:
+def selected_cases(file: Path, name: str | None = None) -> tuple[int, list[str]]:
     """What would run on the systems of a configuration, or on one: the number of cases, and lines.
 
     :raises ReframeError, promise.PromiseError: a file cannot be read, or there is no such system.
     """
     listed = promise.cases(files.repository(file.parent) / "reframe" / promise.CASES)
     with leaving_no_results():
-        config = foreign.load([file])
+        config = foreign.load_foreign([file])
     systems = foreign.sections(config)["systems"]
     if name or file in sites.found_on:
-        systems = [foreign.named(config, name or systems[0]["name"], str(file))]
+        systems = [foreign.system_named(config, name or systems[0]["name"], str(file))]
     cases, lines = 0, []
     for system in systems:
         lines.append(f"system {system['name']}")
@@ -178,7 +178,7 @@ def runs(file: Path, name: str | None = None) -> tuple[int, list[str]]:
         stacks = {each["name"]: each for each in config["environments"] if each.get("features")}
         unknown: dict[str, list[str]] = {}
         for partition in system["partitions"]:
-            number, said = described(partition, stacks, listed)
+            number, said = describe_partition(partition, stacks, listed)
             cases += number
             lines += [f"  {line}" for line in said]
             for what in _unknown(partition, [stacks.get(e, {}) for e in partition["environs"]]):
@@ -187,7 +187,7 @@ def runs(file: Path, name: str | None = None) -> tuple[int, list[str]]:
     return cases, [*lines, *(f"  {line}" for line in sites.left_out.get(file, ()))]
 
 
-def described(
+def describe_partition(
     partition: Mapping[str, Any], stacks: Mapping[str, Any], listed: Sequence[Listed]
 ) -> tuple[int, list[str]]:
     """What the suite would run on a partition: the number of cases, and lines."""

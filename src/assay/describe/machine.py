@@ -43,7 +43,7 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
 
     Without those of Open MPI, if mpirun is of another MPI: each rank would be a world of its own.
     """
-    features, extras = detect.described()
+    features, extras = detect.describe_programs()
     extras["provenance"] = "packages of the distribution"
     programs = detect.programs() if "mpi" in extras else {}
     if apart := [word for word, name in programs.items() if _of_open_mpi(name)]:
@@ -68,7 +68,7 @@ def osu_py(repository: Path) -> str | None:
     return f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
 
 
-def stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str, Any]:
+def local_stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str, Any]:
     """The packages of the distribution, or with STACK=spack the packages that Spack built here.
 
     The Spack stack is that of the site ``debian12`` (`make spack SITE=debian12`). Programs that it
@@ -109,21 +109,22 @@ def _no_mpi() -> str:
     return f"no MPI that the suite knows: {path} --version says {first!r}"
 
 
-def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
+def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     """The ReFrame configuration of a site that consists of this machine only.
 
     Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``. Stacks that the file
     does not describe are found on the machine.
 
     :raises ConfigError: a directory cannot be made, ReFrame's command loads the site on a machine
-        with another distribution without ``--system``, or as :func:`assay.sites.configuration`.
+        with another distribution without ``--system``, or as
+        :func:`assay.sites.site_configuration`.
     """
     transports = [name for name in detect.transports() if name in SWITCHED]
     extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
     described = any(each and each.spack for each in said.stacks.values())
-    made = site_yaml.environments(site_file, said) if described else [stack(site_file)]
+    made = site_yaml.environments(site_file, said) if described else [local_stack(site_file)]
     for place in partitions:
         place["environs"] = [each["name"] for each in made]
     hostnames = [".*"]
@@ -136,12 +137,12 @@ def configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
                 "all the same"
             )
         hostnames = [re.escape(host) + "$"] if here == said.release else []
-    said = replace(said, general=OFTEN, problems=[*found(any_stack=not said.release)])
+    said = replace(said, general=OFTEN, problems=[*failed_probes(any_stack=not said.release)])
     system = site_yaml.system(site_file, said, partitions, hostnames=hostnames, max_local_jobs=1)
-    return sites.configuration(site_file, [system], made, said)
+    return sites.site_configuration(site_file, [system], made, said)
 
 
-def found(any_stack: bool = True) -> tuple[str, ...]:
+def failed_probes(any_stack: bool = True) -> tuple[str, ...]:
     """The probes of this machine that failed, one line each."""
     lost = detect.not_on_path() if any_stack else []
     return (*detect.ucx_problems(), *lost)

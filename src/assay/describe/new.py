@@ -49,10 +49,10 @@ CUDA = r"(^|/)(cuda|cudatoolkit|nvhpc)[^/]*(/|$)"
 MODULES = ("bash", "-lc", "module --version 2>&1; echo; module -t avail 2>&1")
 
 
-def run(args: argparse.Namespace) -> int:
+def run_site_new(args: argparse.Namespace) -> int:
     """Writes the folder, or with ``--dry-run`` prints it; returns the exit code."""
     try:
-        return adopt.run(args) if args.theirs else _run(args)
+        return adopt.run_adopt(args) if args.theirs else _run(args)
     except (ReferencesError, promise.PromiseError, ReframeError) as error:
         print(f"assay site new: {error}", file=sys.stderr)
     except OSError as error:
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    check(args)
+    check_arguments(args)
     said = of_slurm()
     gaps: list[Gap] = []
     partitions, nodes = slurm.partitions(said.partitions), slurm.nodes(said.nodes)
@@ -98,7 +98,7 @@ def _run(args: argparse.Namespace) -> int:
     return Exit.PASS
 
 
-def check(args: argparse.Namespace) -> None:
+def check_arguments(args: argparse.Namespace) -> None:
     """Refuses a command that cannot lead to a site."""
     target = args.folder / args.name
     if not NAME.fullmatch(args.name):
@@ -292,7 +292,7 @@ def draft(  # noqa: PLR0913, PLR0917
 ) -> Draft:
     """The site for some places. The partitions of the first one have names without a prefix."""
     first, together = places[0], any(place.together for place in places)
-    made = Draft(described.stack(first, modules, osu_py), together)
+    made = Draft(described.stack_on_path(first, modules, osu_py), together)
     seen: set[str] = set()
     for place in places:
         name, prefix = place.pool.partition.name, ""
@@ -328,7 +328,7 @@ def _look_at_the_nodes(place: Place) -> None:
         place.gap(where, f"not described: {kind}", do)
     if down := [node for node in pool.nodes if node.out]:
         states = ", ".join(sorted({node.state for node in down}))
-        what = f"{slurm.named(down)} take no jobs ({states})"
+        what = f"{slurm.node_names(down)} take no jobs ({states})"
         place.gap(where, what, "mend them, raise `nodes`")
     for limit in pool.partition.limits:
         place.gap(where, f"it has {limit}", "check that your jobs may use it: --access")
@@ -351,9 +351,9 @@ def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:
     else:
         with written.published(target):
             for name, text in texts.items():
-                files.write(target / name, text)
+                files.write_file(target / name, text)
             promised = expect.of_site(target / "reframe.py", expect.NEW)
-            files.write(target / promise.FILE, promised)
+            files.write_file(target / promise.FILE, promised)
         print(f"{target}: written, and it loads")
     print(f"not found out: {len(made.gaps)}")
     for gap in made.gaps:

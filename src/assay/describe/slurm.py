@@ -108,11 +108,11 @@ def pool(partition: Partition, every: Sequence[Node]) -> Pool | None:
 def _kind(shape: Shape, nodes: Sequence[Node]) -> str:
     has = [f"{shape.processor['num_cpus']} processors", f"{shape.memory} MiB", shape.resources]
     features = ", ".join(sorted({word for node in nodes for word in node.features}))
-    said = f"{named(nodes)}: {', '.join(filter(None, has))}"
+    said = f"{node_names(nodes)}: {', '.join(filter(None, has))}"
     return said + (f"; features {features}" if features else "")
 
 
-def named(nodes: Sequence[Node]) -> str:
+def node_names(nodes: Sequence[Node]) -> str:
     """The names of nodes; the first and the last of many."""
     names = [node.name for node in nodes]
     return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]} ({len(names)} nodes)"

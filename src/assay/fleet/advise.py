@@ -16,7 +16,7 @@ from typing import Any
 from assay.fleet.sweep import Sweep
 
 
-def command(adviser: Sweep | Callable[[str, str], Any], *arguments: str) -> list[str]:
+def advice_command(adviser: Sweep | Callable[[str, str], Any], *arguments: str) -> list[str]:
     """The command that asks one of them."""
     what: Any = type(adviser) if isinstance(adviser, Sweep) else adviser
     return [sys.executable, "-m", __name__, f"{what.__module__}:{what.__qualname__}", *arguments]

@@ -232,7 +232,7 @@ def nodes_needed(fabric: Fabric) -> int:
     return min(max(counts) + len(counts), sum(counts))
 
 
-def found(
+def bisection_findings(
     chosen: Sequence[Sides], entries: Sequence[Mapping[str, Any]], pairs: Sequence[Pair]
 ) -> list[Found]:
     """What each two switches showed; `entries` of the log and `pairs` are the same, in one order.
@@ -353,7 +353,7 @@ def advice(plan_file: str, log_file: str) -> dict[str, Any]:
 
     :raises ValueError: as :func:`sides`.
     """
-    plan, log = measured.of_job(plan_file, log_file)
+    plan, log = measured.tournament_of_job(plan_file, log_file)
     chosen = sides(measured.fabric_of(plan["topology"], log.nodes), log.nodes)
     rank = {name: place for place, name in enumerate(log.nodes)}
     launches = measured.TESTS[PROBE].launches

@@ -63,7 +63,7 @@ class CoordinatorLog:
         return problems
 
 
-def parse(text: str) -> CoordinatorLog:
+def parse_coordinator_log(text: str) -> CoordinatorLog:
     """Read a log, without a last line that was cut.
 
     :raises ParseError: nothing lists the processes that came, or a line is not a JSON object.

@@ -9,7 +9,7 @@ from assay.prove import counters
 from assay.quantities import size
 
 
-def figures(found: Mapping[str, Any]) -> dict[str, float]:
+def load_and_memory(found: Mapping[str, Any]) -> dict[str, float]:
     """Load per processor and share of free memory.
 
     :param found: what :func:`assay.fleet.node.provenance.collect` found.
@@ -22,7 +22,7 @@ def figures(found: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def problems(
+def limit_problems(
     found: Mapping[str, Any],
     limits: Mapping[str, Any],
     devices: str | None = None,
@@ -35,7 +35,7 @@ def problems(
     :param gid_index: index of the GID that each of these ports must have; None for no such rule.
     """
     yield from found.get("hung", ())
-    row = figures(found)
+    row = load_and_memory(found)
     limit = limits.get("load_per_cpu_max")
     if limit is not None and row["load_per_cpu"] > limit:
         yield f"load per processor is {row['load_per_cpu']:.2f}, at most {limit}"

@@ -101,7 +101,9 @@ class AllNodesCheck(StrictCheck):
 
         :raises assay.parse.ParseError: there is no such log.
         """
-        self._coordinator_log = coordinator_log.parse(Path(LOG_FILE).read_text(encoding="utf-8"))
+        self._coordinator_log = coordinator_log.parse_coordinator_log(
+            Path(LOG_FILE).read_text(encoding="utf-8")
+        )
         return self._coordinator_log
 
     def examine(self, parsed: Parsed | None) -> list[str]:
@@ -170,7 +172,7 @@ class SweepCheck(AllNodesCheck):
         return {
             "command": ["sh", "-c", self.command()], "limit": self.limit, "width": self.width,
             "turns": self.turns, "turns_again": type(self).turns,
-            "advice": advise.command(self.sweep, LOG_FILE, str(self.tolerance)),
+            "advice": advise.advice_command(self.sweep, LOG_FILE, str(self.tolerance)),
         }  # fmt: skip
 
     def read(self) -> Parsed:

@@ -100,7 +100,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
         if where is None or (where == sources.SLURM and self.is_dry_run()):
             return None
         try:
-            return sources.read(where, site_directory())
+            return sources.read_topology(where, site_directory())
         except ValueError as error:
             raise misdescribed(self.current_partition, f"options: topology: {error}") from None
 
@@ -129,7 +129,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
             "limit": PATIENCE * max(self.seconds, SECONDS),
             "environment": self._variables,
             "repeats": REPEATS,
-            "advice": advise.command(measured.advice, "plan.json", LOG_FILE),
+            "advice": advise.advice_command(measured.advice, "plan.json", LOG_FILE),
             "tolerances": self.tolerances,
             "topology": None,
             "transport": self.transport,
@@ -145,7 +145,7 @@ class PairsOfNodes(UcxMixin, AllNodesCheck):
         log = self.coordinator_log()
         asked = {**self._machine.variables, **self._requested_variables(), **self._variables}
         stated = None if self._of_modules else self._version
-        self.pairs = list(measured.pairs(log, self.transport, stated, asked))
+        self.pairs = list(measured.proven_pairs(log, self.transport, stated, asked))
         rows: tuple[Mapping[str, str | int | float], ...] = tuple(
             {"a": pair.a, "b": pair.b, "pass": pair.number, **pair.values}
             for pair in self.pairs

@@ -164,7 +164,7 @@ def shares(
     return found
 
 
-def of(rounds: Sequence[Round], tolerance: float, fault: str = "lower") -> Population:
+def population_of(rounds: Sequence[Round], tolerance: float, fault: str = "lower") -> Population:
     """The population of these rounds, cleaned step by step.
 
     :param tolerance: the share by which a member may be worse without any suspicion, above 0.
@@ -204,7 +204,7 @@ def confirmed(
 
     A member without a round in the second look stays named.
     """
-    population = of(first, tolerance, fault)
+    population = population_of(first, tolerance, fault)
     again = _middle(second, population.usual, fault)
     values: dict[str, list[float]] = {}
     for name, value in (item for of_round in (*first, *second) for item in of_round.items()):

@@ -23,7 +23,7 @@ class Disks(Sweep):
     differ = "their writes differ in kind"
 
     def values(self, node: str, entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-        parsed = iozone.parse(entry["out"])
+        parsed = iozone.parse_iozone(entry["out"])
         if entry["rc"] or not parsed.sound:
             raise ParseError("; ".join(parsed.problems) or "it failed")
         values = {what: {node: float(parsed.quantity(what).value)} for what in MEASURED}

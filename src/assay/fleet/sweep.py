@@ -19,7 +19,7 @@ from typing import Any
 from assay import metrics
 from assay.accused import Against, How
 from assay.fleet import population
-from assay.fleet.coordinator_log import CoordinatorLog, parse
+from assay.fleet.coordinator_log import CoordinatorLog, parse_coordinator_log
 from assay.fleet.population import Finding
 from assay.parse import ParseError, Row
 from assay.quantities import number
@@ -130,7 +130,7 @@ class Sweep:
         self, found: Sequence[Turn], tolerance: float
     ) -> dict[str, population.Population]:
         return {
-            quantity: population.of(self.rounds(found, quantity, 1), tolerance, fault)
+            quantity: population.population_of(self.rounds(found, quantity, 1), tolerance, fault)
             for quantity, (_, fault) in self.quantities(found).items()
         }
 
@@ -175,7 +175,7 @@ class Sweep:
 
     def advice(self, log_file: str, tolerance: str) -> list[int]:
         """The ranks for the second look, in their order."""
-        log = parse(Path(log_file).read_text(encoding="utf-8"))
+        log = parse_coordinator_log(Path(log_file).read_text(encoding="utf-8"))
         rank = {name: number for number, name in enumerate(log.nodes)}
         found, _ = self.turns(log)
         return [rank[name] for name in self.second_look(found, float(tolerance), log.nodes)]
@@ -224,7 +224,7 @@ def slow_nodes(rows: Sequence[Row], tolerance: float) -> list[str]:
     for row in rows:
         host = str(row["host"])
         best[host] = max(best.get(host, 0.0), float(row["bandwidth"]))
-    slow = population.of([best], tolerance).outliers
+    slow = population.population_of([best], tolerance).outliers
     usual = statistics.median([rate for host, rate in best.items() if host not in slow] or [0.0])
     line = "{}: at most {:.4g} MB/s with any node, the others have {:.4g} MB/s"
     return [Against(line.format(host, best[host], usual), [host], How.SLOW) for host in slow]

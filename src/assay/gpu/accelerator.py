@@ -173,7 +173,7 @@ ROCM = Accelerator(
 ACCELERATORS: Mapping[str, Accelerator] = {each.word: each for each in (CUDA, ROCM)}
 
 
-def named(features: Collection[str]) -> list[Accelerator]:
+def vendors_of(features: Collection[str]) -> list[Accelerator]:
     """The vendors of the GPUs of a partition, as far as its features say."""
     return [each for word, each in ACCELERATORS.items() if word in features]
 
@@ -181,7 +181,7 @@ def named(features: Collection[str]) -> list[Accelerator]:
 def built(features: Collection[str]) -> list[Accelerator]:
     """The vendors for whose GPUs a stack has built any program, by its features."""
     words = {feature.rpartition("-")[2] for feature in features}
-    return named(words)
+    return vendors_of(words)
 
 
 def of_others(

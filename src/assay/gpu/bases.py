@@ -41,7 +41,9 @@ class GpusOfNode(rfm.RegressionTestPlugin):
     def vendor_of_gpus(self) -> Accelerator | None:
         """The vendor of the GPUs of the partition; None if it has none, or those of several."""
         features = self.current_partition.features
-        vendors = accelerator.named(features) or accelerator.built(self.current_environ.features)
+        vendors = accelerator.vendors_of(features) or accelerator.built(
+            self.current_environ.features
+        )
         return vendors[0] if "gpu" in features and len(vendors) == 1 else None
 
     def take_gpus_to_read(self) -> None:
@@ -57,7 +59,7 @@ class GpusOfNode(rfm.RegressionTestPlugin):
         vendor = self.vendor_of_gpus()
         if vendor is None or not vendor.state:
             return []
-        reading = gpu_health.parse(vendor, found.get("gpus") or "")
+        reading = gpu_health.parse_gpu_state(vendor, found.get("gpus") or "")
         partition = self.current_partition
         health = partition.extras.get("health", {})
         return gpu_health.unfit(vendor, reading, self.gpus_of_a_node(), partition.features, health)
@@ -83,7 +85,7 @@ class GpuState(GpusOfNode):
         # Every launch shows whether the GPUs of its node were healthy, and stayed so.
         self.keep_files += [*gpu_health.FILES, gpu_health.OF_RANKS]
         vendor = self.accelerator
-        if script := gpu_health.command(vendor) if vendor else "":
+        if script := gpu_health.gpu_state_command(vendor) if vendor else "":
             (Path(self.stagedir) / STATE).write_text(script + "\n")
             read = f'timeout {gpu_health.PATIENCE} sh "$assay_stage"/{STATE}'
             before, after = (pattern.replace("*", "$(uname -n)") for pattern in gpu_health.FILES)
@@ -95,7 +97,9 @@ class GpuState(GpusOfNode):
         problems: list[str] = super().examine(parsed)
         vendor, host = self.accelerator, self._launched.host if self._launched else ""
         self._readings = before, after = [
-            gpu_health.parse(vendor, ucx.text(pattern.replace("*", host))) if vendor else Reading()
+            gpu_health.parse_gpu_state(vendor, ucx.text(pattern.replace("*", host)))
+            if vendor
+            else Reading()
             for pattern in gpu_health.FILES
         ]
         self._record.setdefault("proof", {})["state"] = gpu_health.record(before, after)
@@ -108,7 +112,7 @@ class GpuState(GpusOfNode):
         if vendor and self._launched is not None:
             health = self.current_partition.extras.get("health", {})
             before, after = self._readings
-            found += gpu_health.problems(vendor, before, after, health)
+            found += gpu_health.gpu_problems(vendor, before, after, health)
         return found
 
 
@@ -143,7 +147,7 @@ class GpuMixin(GpuState, UcxMixin):
     @run_after("setup")
     def _only_what_is_there(self) -> None:
         partition, stack = self.current_partition, self.current_environ
-        there = accelerator.named(partition.features)
+        there = accelerator.vendors_of(partition.features)
         why = accelerator.of_others(stack.name, [self.accelerator], partition.fullname, there)
         self.leave_out("not-here", there and self.accelerator not in there, why)
         way = self.way
@@ -160,7 +164,7 @@ class GpuMixin(GpuState, UcxMixin):
         :raises reframe.core.exceptions.ConfigError: the switches of this UCX are not known.
         """
         try:
-            variables = gpu_paths.environment(self.way, self._ucx_version(), device)
+            variables = gpu_paths.gpu_path_variables(self.way, self._ucx_version(), device)
         except ValueError as error:
             raise ConfigError(f"{self.current_environ.name}: {error}") from None
         self._steer_ucx(variables)
@@ -204,7 +208,7 @@ class GpuMixin(GpuState, UcxMixin):
         :param said: standard error of all processes.
         """
         log = ucx.said(Path())
-        proof = gpu_paths.prove(self.way, log, sent, self._ucx_that_ran(log), processes)
+        proof = gpu_paths.prove_gpu_paths(self.way, log, sent, self._ucx_that_ran(log), processes)
         between = " and ".join(sorted({taken.uuid for taken in self._taken}))
         record = self._record.setdefault("proof", {})
         record.update(means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes))

@@ -56,7 +56,7 @@ def _asked(gpu: Accelerator, part: str) -> list[str]:
     return [row.name for row in counters.rows().values() if row.tool == f"{gpu.word} {part}"]
 
 
-def command(gpu: Accelerator) -> str:
+def gpu_state_command(gpu: Accelerator) -> str:
     """Shell lines that print the state of all GPUs of a node; empty if it is not read."""
     library, initialise = gpu.driver
     code = f'import ctypes; print(ctypes.CDLL("{library}").{initialise}(0))'
@@ -68,11 +68,11 @@ def command(gpu: Accelerator) -> str:
     return "\n".join(("exec 2>&1", *lines, "true")) if lines else ""
 
 
-def parse(gpu: Accelerator, text: str) -> Reading:
+def parse_gpu_state(gpu: Accelerator, text: str) -> Reading:
     """What :func:`command` printed; empty if the state of these GPUs is not read."""
     if not gpu.state:
         return Reading()
-    reading = nvidia_smi.parse(text)
+    reading = nvidia_smi.parse_nvidia_smi(text)
     found = [
         link for each in reading.gpus for name in each.values if (link := _OF_LINK.fullmatch(name))
     ]
@@ -129,16 +129,19 @@ def unfit(
     if not gpu.state:
         return []
     counted = _counted(reading)
-    return [*_unfit(gpu, reading, wanted, features), *counters.problems(counted, counted, health)]
+    return [
+        *_unfit(gpu, reading, wanted, features),
+        *counters.reading_problems(counted, counted, health),
+    ]
 
 
-def problems(
+def gpu_problems(
     gpu: Accelerator, before: Reading, after: Reading, health: Mapping[str, Any] | None = None
 ) -> list[str]:
     """What is wrong with the GPUs of a node before, during and after a run, one line each."""
     if not gpu.state:
         return []
-    moved = counters.problems(*_of_run(before, after), health)
+    moved = counters.reading_problems(*_of_run(before, after), health)
     return list(dict.fromkeys((*moved, *_unfit(gpu, before), *_unfit(gpu, after))))
 
 

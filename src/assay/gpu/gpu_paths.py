@@ -131,7 +131,7 @@ def lacking(way: Way, lacks: Collection[str]) -> list[str]:
     return [name for name in _list(way).split(",") if name in lacks]
 
 
-def environment(way: Way, ucx_version: str, device: str | None = None) -> dict[str, str]:
+def gpu_path_variables(way: Way, ucx_version: str, device: str | None = None) -> dict[str, str]:
     """Variables that allow UCX only these paths between GPUs, and make it report its choice.
 
     :param device: for `inter-node`: HCA and port (``mlx5_0:1``), or a network device (``eth0``).
@@ -187,7 +187,7 @@ def of_collective(benchmark: str, ranks: int) -> Sent:
     return Sent("D" + ("d" if benchmark in ONE_ENDED else "D") * (ranks - 1))
 
 
-def prove(
+def prove_gpu_paths(
     way: Way, log: UcxLog, sent: Sent, ucx_version: str, processes: int | None = None
 ) -> Proof:
     """Whether a run used the paths that its configuration allows, as far as UCX reports them.

@@ -127,7 +127,7 @@ def turns(log: CoordinatorLog) -> tuple[list[Turn], list[str]]:
         node = log.nodes[entry["node"]]
         why = ended(entry)
         try:
-            parsed = each_gpu.parse(entry["out"])
+            parsed = each_gpu.parse_each_gpu(entry["out"])
         except ParseError as error:
             failed.append(_failed(node, why, f"{last_words(entry)} ({error.why})"))
             continue

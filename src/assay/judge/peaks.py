@@ -56,7 +56,7 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
     name = named.get(role)
     if name is None:
         return None
-    check(site, {role: name})
+    check_hardware(site, {role: name})
     value: float | None = getattr(hardware(site)[role][name], quantity)
     if value is None:
         place = f"{files.of_all_sites(site, FILE)}: {role}/{name}"
@@ -64,7 +64,7 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
     return value
 
 
-def check(site: Path, named: Mapping[str, str]) -> None:
+def check_hardware(site: Path, named: Mapping[str, str]) -> None:
     """Refuses hardware that no file has. Nothing would then be compared with its peak.
 
     :raises ReferencesError: the role or the name is unknown.

@@ -184,7 +184,7 @@ class Document(Included):
     ] = []
 
 
-def read(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:
+def read_references(path: Path, kind: type[msgspec.Struct] = Document) -> Mapping[str, Any]:
     """Reads a file of references, or one with references only, and validates it.
 
     A metric in the short form, such as ``>= 10200 MB/s``, is spelled out.
@@ -230,7 +230,7 @@ def included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Map
                 f"{path}: include/{number}: {name}: no such file; the path is relative to "
                 f"{path.parent}"
             )
-        found[other] = read(other, Included)["references"] or ()
+        found[other] = read_references(other, Included)["references"] or ()
     return found
 
 

@@ -134,7 +134,7 @@ class References:
             that is missing.
         """
         if path.exists() or path.is_symlink():
-            document = reference_files.read(path)
+            document = reference_files.read_references(path)
         else:
             why = f"there is no {path}: write it, see docs/adding-a-site.md"
             rule = {"for": {"partition": "*"}, "why": why, "until": "calibrated"}
@@ -143,7 +143,9 @@ class References:
         beside, calibrated = path.with_name(CALIBRATED), ()
         if beside.exists() or beside.is_symlink():
             try:
-                calibrated = reference_files.read(beside, reference_files.Included)["references"]
+                calibrated = reference_files.read_references(beside, reference_files.Included)[
+                    "references"
+                ]
             except ReferencesError as error:
                 mend = "take it back from version control, or delete it and calibrate again"
                 raise ReferencesError(f"{error}; {mend}") from None

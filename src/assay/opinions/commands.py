@@ -8,7 +8,7 @@ from assay.arguments import Commands, add, last_size, option
 
 def offer(commands: Commands) -> None:
     judge = add(
-        commands, "judge", "assay.opinions.sent:command",
+        commands, "judge", "assay.opinions.sent:parse_command",
         "judge an output that somebody sent, and draw it",
         "Print a verdict on the output of a launch that nobody witnessed, with the reasons and "
         "with what cannot be known. PASS needs a log of UCX or NCCL in the output that shows the "

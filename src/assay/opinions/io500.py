@@ -79,7 +79,7 @@ def phases_of_ior(pattern: str, seconds: int, block_bytes: int, segments: int) -
     ).splitlines()
 
 
-def operations(pattern: str) -> list[str]:
+def mdtest_operations(pattern: str) -> list[str]:
     """The operations of mdtest; files without data are not read."""
     return [name for name in PHASES if pattern == HARD or name != "read"]
 
@@ -98,5 +98,5 @@ def options_of_mdtest(pattern: str, seconds: int, files: int) -> list[str]:
         *("-a", "POSIX", "-d", "mdtest.files", "-n", f"{files}", "-F", "-P", "-N", "1", "-Y"),
         *("-G", f"{SEED}", "-W", f"{seconds}"),
         *where[pattern],
-        *(PHASES[name] for name in operations(pattern)),
+        *(PHASES[name] for name in mdtest_operations(pattern)),
     ]

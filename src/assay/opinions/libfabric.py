@@ -27,12 +27,12 @@ _PEER = re.compile(
 _WARNING = re.compile(r"^libfabric:\d+:\d+:\S*:\S+:\S+\(\):\d+<warn> (.*)", re.MULTILINE)
 
 
-def environment(provider: str) -> dict[str, str]:
+def provider_variables(provider: str) -> dict[str, str]:
     """Variables that allow libfabric only this provider, and make it say what it opened."""
     return {"FI_PROVIDER": provider, "FI_LOG_LEVEL": "info"}
 
 
-def prove(provider: str, logs: Sequence[str]) -> tuple[list[str], list[str]]:
+def prove_provider(provider: str, logs: Sequence[str]) -> tuple[list[str], list[str]]:
     """Whether all processes used this provider and no other.
 
     :param logs: standard error of each process of one launch.

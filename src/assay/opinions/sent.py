@@ -47,7 +47,7 @@ _LOGGED = "the path: UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO
 _MACHINE = "what the machine should deliver: no --site is named, and no link that its messages fill"
 
 
-def command(args: argparse.Namespace) -> int:
+def parse_command(args: argparse.Namespace) -> int:
     """Print the verdict on one output with its reasons, and draw it."""
     site = args.folder / (args.site or "any")
     try:
@@ -55,7 +55,7 @@ def command(args: argparse.Namespace) -> int:
         if not (site / "references.yaml").exists():
             known = [path.parent.name for path in args.folder.glob("*/references.yaml")]
             raise ReferencesError(f"{site}: no such site; {files.nearest(site.name, known)}")
-        peaks.check(site, hardware)
+        peaks.check_hardware(site, hardware)
         link = peaks.peak(site, hardware, "link", "bandwidth")
         judged = _Judged(read(args.file, args.last_size), hardware.get("link", ""), link)
         if args.site:
@@ -190,7 +190,7 @@ class _Judged:
         made = figure.of_lines(words, f"{title}, {self.parsed.program}", drawing, ())
         output = output or Path(f"{name.stem}.svg")
         picture = plots.png(made.canvas) if output.suffix == ".png" else made.document
-        files.write(output, picture, ReferencesError, "; name another place with --plot FILE")
+        files.write_file(output, picture, ReferencesError, "; name another place with --plot FILE")
         return output
 
 

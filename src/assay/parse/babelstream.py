@@ -59,7 +59,7 @@ _TIMES = tuple(Column(f"time_{each}", "s", positive=False) for each in ("min", "
 recognise = recogniser(_TITLE, _HEAD)
 
 
-def parse(text: str) -> Parsed:  # noqa: PLR0915
+def parse_babelstream(text: str) -> Parsed:  # noqa: PLR0915
     """One row for each kernel.
 
     Columns: ``kernel``, ``bandwidth`` [MB/s] of the fastest repetition, ``time_min``, ``time_max``

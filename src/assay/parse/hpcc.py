@@ -95,7 +95,7 @@ _FAILURES = re.compile(
 recognise = recogniser(re.compile(r"This is the DARPA/DOE HPC Challenge Benchmark version .*"))
 
 
-def parse(text: str) -> Parsed:
+def parse_hpcc(text: str) -> Parsed:
     """Read one ``hpccoutf.txt``.
 
     There is one row for each measured metric: ``metric`` (the key in the summary of HPCC),
@@ -112,7 +112,7 @@ def parse(text: str) -> Parsed:
     own = dict(sections.get("HPL", ()))
     # HPL's own parser reads it. Empty lines before it keep the numbers of its lines.
     blank = "\n" * (min(own) - 1) if own else ""
-    linpack = hpl.parse(blank + "\n".join(own.values())) if own else None
+    linpack = hpl.parse_hpl(blank + "\n".join(own.values())) if own else None
     summary = _summary(sections.get("Summary", ()))
     rows, unmeasured = _measured(summary)
     problems = [

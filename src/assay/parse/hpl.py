@@ -75,7 +75,7 @@ def recognise(text: str) -> bool:
     return bool(_OURS.search(text)) and not _HPCC.search(text)
 
 
-def parse(text: str) -> Parsed:
+def parse_hpl(text: str) -> Parsed:
     """Read the output of one run of ``xhpl``.
 
     There is one row for each solved problem: ``variant`` (the T/V code), ``n``, ``nb``, ``p``,
@@ -184,7 +184,7 @@ def _wanted(parameters: dict[str, list[str]]) -> int | None:
     return math.prod(len(parameters.get(name, ())) for name in _SWEPT) * grids or None
 
 
-def operations(order: float) -> float:
+def hpl_operations(order: float) -> float:
     """The operations that HPL counts for a matrix of this order (HPL_pdtest.c of HPL 2.3)."""
     return order * order * (2 / 3 * order + 3 / 2)
 
@@ -238,7 +238,7 @@ def _row(at: dict[str, str], number: int, line: str, problems: list[str]) -> dic
     if not (float(row["time"]) >= 0 and float(row["performance"]) > 0):
         problems.append(f"line {number}: not a measurement: {line}")
     else:
-        counted = {**row, "operations": operations(integer(at["n"], number, line))}
+        counted = {**row, "operations": hpl_operations(integer(at["n"], number, line))}
         wrong = contradictions(_IDENTITIES, counted, at)
         problems += [f"line {number}: {said}: {line}" for said in wrong]
     return {**row, "residual": math.nan, "passed": False}

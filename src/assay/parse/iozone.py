@@ -77,7 +77,7 @@ _OPTION = re.compile(rf"-([^+{_VALUED}]*)(\+?.?)(.*)")
 recognise = recogniser(_BANNER)
 
 
-def parse(text: str) -> Parsed:
+def parse_iozone(text: str) -> Parsed:
     """Read the output of one run of ``iozone`` in its table form.
 
     There is one row for each file size and record size: ``file_size`` [KiB], ``record_size``

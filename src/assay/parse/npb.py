@@ -65,7 +65,9 @@ def problem(kernel: str, npb_class: str) -> tuple[tuple[int, ...], int] | None:
     return CLASSES.get(kernel, {}).get(npb_class)
 
 
-def operations(kernel: str, size: Sequence[int], iterations: int, npb_class: str) -> float | None:
+def npb_operations(
+    kernel: str, size: Sequence[int], iterations: int, npb_class: str
+) -> float | None:
     """The operations that a program counts; None if they do not follow from these numbers.
 
     :param size: as the program prints it, one number or three.
@@ -160,7 +162,7 @@ _Found = Mapping[str, tuple[str, int]]
 recognise = recogniser(_HEADER, _REFUSAL)
 
 
-def parse(text: str) -> Parsed:
+def parse_npb(text: str) -> Parsed:
     """Read the output of one run of a program of NPB.
 
     There is one row: ``class``, ``size`` (``12x12x12``, or the number of rows of CG, of keys of IS,
@@ -296,7 +298,7 @@ def _contradictions(kernel: str, row: Mapping[str, Value], header: _Found) -> li
     """Numbers that do not follow from each other."""
     at: dict[str, Any] = dict(row)
     steps, size = at["iterations"], tuple(map(int, at["size"].split("x")))
-    if counted := operations(kernel, size, steps, at["class"]):
+    if counted := npb_operations(kernel, size, steps, at["class"]):
         at["counted"] = counted
     if every := int(header["write_interval"][0]) if "write_interval" in header else 0:
         at["planned"] = -(-steps // every) * math.prod(size) * POINT / 1e6

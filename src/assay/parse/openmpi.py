@@ -91,7 +91,7 @@ _ABORTS = re.compile(
 )
 
 
-def parse(text: str) -> OpenMpi:
+def parse_openmpi(text: str) -> OpenMpi:
     """Read the standard error (and output) of one launch. Never raises.
 
     Pass the text of one launch at a time: two launches, one after the other, count as two worlds.

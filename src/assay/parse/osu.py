@@ -129,7 +129,7 @@ _MEMORY_LIMIT = re.compile(r"Continuing with max message size of \d+ bytes")
 recognise = recogniser(re.compile("# OSU .*"), *_REFUSALS)
 
 
-def parse(text: str, *, last_size: int | None = None) -> Parsed:
+def parse_osu(text: str, *, last_size: int | None = None) -> Parsed:
     """The table of one run.
 
     Columns, as far as the run printed them: ``size`` [B], ``latency`` [us] (the average of

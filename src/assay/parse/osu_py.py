@@ -48,7 +48,7 @@ _REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")
 recognise = recogniser(_TITLE)
 
 
-def parse(text: str, *, last_size: int | None = None) -> Parsed:
+def parse_osu_py(text: str, *, last_size: int | None = None) -> Parsed:
     """The table of one run: ``size`` [B] and ``latency`` [us] or ``bandwidth`` [MB/s, 10^6 B/s].
 
     Facts: ``ranks`` if the program refuses any other number of ranks.

@@ -2,17 +2,17 @@
 
 The parsers are the modules that have a function ``recognise``, in this package and in the package
 ``parse`` of each room. The family of a parser is the name of its module with hyphens: ``osu_py``
-reads the family ``osu-py``.
+reads the family ``osu-py``, by its function ``parse_osu_py``.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from types import ModuleType
+from typing import NamedTuple
 
 from assay.parse.reading import Parsed, ParseError
 
@@ -20,12 +20,19 @@ from assay.parse.reading import Parsed, ParseError
 _LIBRARY = Path(__file__).parents[1]
 _PACKAGES = ("parse", *(f"{each.parent.name}.parse" for each in _LIBRARY.glob("*/parse")))
 
-#: All parsers by family: modules with ``recognise(text) -> bool`` and ``parse(text) -> Parsed``.
-#: The ``parse`` of some takes ``last_size``, see :func:`parse`.
-PARSERS: Mapping[str, ModuleType] = {
-    family: module
-    for family, module in sorted(
-        (found.name.replace("_", "-"), import_module(f"assay.{package}.{found.name}"))
+
+class Parser(NamedTuple):
+    """What a module of a family has; `parse` of some takes ``last_size`` (:func:`parse_output`)."""
+
+    recognise: Callable[[str], bool]
+    parse: Callable[..., Parsed]
+
+
+#: All parsers by family.
+PARSERS: Mapping[str, Parser] = {
+    name.replace("_", "-"): Parser(module.recognise, getattr(module, f"parse_{name}"))
+    for name, module in sorted(
+        (found.name, import_module(f"assay.{package}.{found.name}"))
         for package in _PACKAGES
         for found in pkgutil.iter_modules([str(_LIBRARY.joinpath(*package.split(".")))])
         if found.name != "registry"
@@ -49,7 +56,7 @@ def recognise(text: str) -> str:
     return families[0]
 
 
-def parse(text: str, *, last_size: int | None = None) -> Parsed:
+def parse_output(text: str, *, last_size: int | None = None) -> Parsed:
     """Read the output of any known program.
 
     :param last_size: the message size [B] at which a network program was told to stop. Without
@@ -58,7 +65,6 @@ def parse(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: unknown program, or an error of its parser.
     """
     read = PARSERS[recognise(text)].parse
-    parsed: Parsed = (
+    return (
         read(text, last_size=last_size) if "last_size" in signature(read).parameters else read(text)
     )
-    return parsed

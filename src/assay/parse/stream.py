@@ -40,7 +40,7 @@ _ORDER = Identity("min_time <= avg_time <= max_time")
 recognise = recogniser(_VERSION)
 
 
-def parse(text: str) -> Parsed:
+def parse_stream(text: str) -> Parsed:
     """Read the output of one run of STREAM.
 
     There is one row for each function: ``function`` (``Copy``, ``Scale``, ``Add``, ``Triad``),

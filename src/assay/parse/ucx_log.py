@@ -292,7 +292,7 @@ _SHARE = re.compile(r"(\d{1,3})% on (\S+?)(?=,? and |, |$)")
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
 
-def parse(text: str) -> UcxLog:
+def parse_ucx_log(text: str) -> UcxLog:
     """Read the output of one job. Never raises; lines that are not understood are ignored."""
     reader, text = _Reader(), text.replace("\0", "")
     read = reader.line if _PREFIX.search(text) else reader.line_of_nobody

@@ -141,7 +141,7 @@ class Reading:
 @cache
 def rows() -> Mapping[str, Row]:
     """The table: name of a row -> the row."""
-    found = files.read(Path(__file__).with_name("counters.yaml"), dict[str, Row], ValueError)
+    found = files.read_shape(Path(__file__).with_name("counters.yaml"), dict[str, Row], ValueError)
     return {name: msgspec.structs.replace(row, name=name) for name, row in found.items()}
 
 
@@ -196,7 +196,7 @@ def _paths() -> Mapping[str, str]:
     return found
 
 
-def parse(text: str, root: str = "") -> Reading:
+def parse_counters(text: str, root: str = "") -> Reading:
     """What :func:`script` printed.
 
     :raises ValueError: the text is torn: it has no time, or it ends too early.
@@ -298,7 +298,7 @@ def leading(text: str | None) -> float:
 # --- the judgement --------------------------------------------------------------------------------
 
 
-def problems(
+def reading_problems(
     before: Reading,
     after: Reading,
     health: Mapping[str, Any] | None = None,
@@ -429,7 +429,7 @@ def _each(row: Row, grown: Mapping[str, float]) -> str:
 # --- the nodes of a job ---------------------------------------------------------------------------
 
 
-def of_job(
+def counter_problems(
     folder: Path, health: Mapping[str, Any] | None = None, tested: Collection[str] = ()
 ) -> tuple[list[str], list[str], dict[str, Any]]:
     """What was wrong with the nodes of a job, by the readings in its stage directory.
@@ -447,7 +447,7 @@ def of_job(
         host = path.name[len("health.") : -len(".before")]
         try:
             before, after = (
-                parse((folder / pattern.replace("*", host)).read_text(errors="replace"))
+                parse_counters((folder / pattern.replace("*", host)).read_text(errors="replace"))
                 for pattern in FILES
             )
         except (OSError, ValueError) as error:

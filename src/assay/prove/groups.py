@@ -73,7 +73,7 @@ class Between(msgspec.Struct, forbid_unknown_fields=True):
         return [f"the nodes are not half on each side of the link: {there}"]
 
 
-def parse(raw: Any) -> Between:
+def parse_groups(raw: Any) -> Between:
     """The extra ``between`` of a partition.
 
     :raises ValueError: it is not such a description; the message names the key and the fix.

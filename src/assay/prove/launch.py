@@ -96,7 +96,7 @@ class Launch:
         return self.rc - 128 if 128 < self.rc <= 128 + 64 else None
 
 
-def parse(text: str) -> Launch:
+def parse_launch(text: str) -> Launch:
     """Parses the content of :data:`FILE`.
 
     :raises ValueError: the file is torn.

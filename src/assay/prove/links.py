@@ -59,7 +59,7 @@ class Crossing:
     carried: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-def parse(text: str) -> tuple[Reading, ...]:
+def parse_link_counters(text: str) -> tuple[Reading, ...]:
     """The readings of one rank: those before the program, then those after, one per device.
 
     :raises ValueError: a line is not a reading, or a device lacks its reading before or after.
@@ -82,7 +82,7 @@ def parse(text: str) -> tuple[Reading, ...]:
     return tuple(readings)
 
 
-def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
+def prove_crossing(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
     """Whether each node moved at least `needed` bytes over the link.
 
     :param files: the files that the witnesses of one launch left: name of the file -> its text.
@@ -93,7 +93,7 @@ def prove(files: Mapping[str, str], layout: Layout, needed: float) -> Crossing:
     ends: dict[tuple[str, str], list[Reading]] = {}
     for name, text in sorted(files.items()):
         try:
-            readings = parse(text)
+            readings = parse_link_counters(text)
         except ValueError as error:
             problems.append(f"{name}: {error}")
             continue

@@ -58,7 +58,7 @@ class Mpi:
 
     def world(self, stderr: str) -> openmpi.OpenMpi:
         """The reports of one launch; also of a launcher of Open MPI that started other programs."""
-        return openmpi.parse(stderr)
+        return openmpi.parse_openmpi(stderr)
 
 
 #: How Open MPI prints the value of a switch in its environment.

@@ -179,7 +179,7 @@ def processes(names: Iterable[str]) -> set[Process]:
     return {(match[1], int(match[2])) for match in found if match}
 
 
-def of_job(process: Steering) -> Steering:
+def steering_of_job(process: Steering) -> Steering:
     """What steers any program by the job script: the dynamic linker, and the start of ranks."""
     judged = ("LD_", "GLIBC_", "MALLOC_", *STARTING)
     return replace(process, variables={k: v for k, v in process.variables.items()

@@ -120,7 +120,7 @@ def unusable(transport: str, ucx_version: str, device: str | None = None) -> str
     return None
 
 
-def environment(
+def transport_variables(
     transport: str, ucx_version: str, device: str | None = None, gid_index: int | None = None
 ) -> dict[str, str]:
     """Variables that allow UCX only this transport, and make it report what it did.
@@ -180,7 +180,7 @@ def without_farewells(transport: str, log: UcxLog, farewells: int) -> UcxLog:
     return replace(log, errors=tuple(text for text in log.errors if text not in late))
 
 
-def prove(
+def prove_transport(
     transport: str,
     log: UcxLog,
     sizes: Sequence[int],
@@ -254,7 +254,7 @@ def rails(log: UcxLog, devices: Sequence[str]) -> list[str]:
 POINT_TO_POINT = re.compile(r"(osu_)?(latency|bw|bibw|multi_lat|mbw_mr)\b")
 
 
-def opened(listing: str) -> list[str]:
+def opened_transports(listing: str) -> list[str]:
     """The transports in an output of ``ucx_info -d``, each once, in UCX's order."""
     return list(dict.fromkeys(re.findall(r"Transport: (\S+)", listing)))
 

@@ -39,7 +39,7 @@ class Log:
     stopped: str = ""
 
 
-def read(path: Path) -> Log | None:
+def read_reframe_log(path: Path) -> Log | None:
     """Read a log of ReFrame; None if it cannot be read."""
     try:
         text = files.read_bytes(path, files.MOST_OF_JSON).decode("utf-8", errors="replace")

@@ -96,7 +96,7 @@ class Attempts:
 _known: dict[tuple[str, str, str], Attempts] = {}
 
 
-def of(key: tuple[str, str, str]) -> Attempts:
+def attempts_of(key: tuple[str, str, str]) -> Attempts:
     """The attempts of a case so far, before one more attempt.
 
     After a pass the attempts begin anew, because a rerun of the whole session (``--reruns``) is

@@ -114,7 +114,7 @@ class HplCheck(LinpackCheck):
         return hpl_input.hpl(orders, [self.block], grid)
 
     def read(self) -> Parsed:
-        return hpl.parse(self.stdout_text())
+        return hpl.parse_hpl(self.stdout_text())
 
     def requested(self) -> Mapping[str, object]:
         return {"program": self.reports, "threshold": hpl.THRESHOLD}

@@ -209,7 +209,7 @@ class MpiCheck(StrictCheck):
             if not isinstance(self.job.launcher, getlauncher("local")):
                 problems += self._witnessed(ranks, world)
         # A log of UCX is a file; what comes before it is opened is on standard error.
-        early = ucx_log.parse(text(self.stderr))
+        early = ucx_log.parse_ucx_log(text(self.stderr))
         problems += ucx.errors(transports.without_farewells("tcp", early, world.farewells))
         if said not in (None, asked):
             problems.append(f"{self._program()} says {said} ranks, {asked} were asked for")
@@ -342,7 +342,7 @@ class MpiCheck(StrictCheck):
     def _crossed(self, needed: float) -> list[str]:
         """Problems if the counters of the link do not show that the bytes crossed it."""
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
-        crossing = links.prove(files, self._layout, needed)
+        crossing = links.prove_crossing(files, self._layout, needed)
         device = self.partition_extra("network_device")
         link = {"device": device, "needed": needed, "moved": crossing.moved}
         self._record["proof"]["link"] = link
@@ -407,7 +407,7 @@ class TransportMixin(UcxMixin):
             hosts = (host for host, _ in log.processes)
             problems += launch.elsewhere(hosts, self._hosts, self._launched.host)
         sizes = self.sizes(parsed) if parsed else []
-        proof = transports.prove(
+        proof = transports.prove_transport(
             self.transport,
             transports.without_farewells(self.transport, log, farewells),
             sizes,

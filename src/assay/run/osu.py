@@ -105,7 +105,7 @@ class OsuBase(MpiTransportCheck):
         return self.iterations(int(row["size"])) * self.window, WARM_UP * self.window
 
     def read(self) -> Parsed:
-        return osu.parse(self.stdout_text(), last_size=MIB if self.profile == "smoke" else None)
+        return osu.parse_osu(self.stdout_text(), last_size=MIB if self.profile == "smoke" else None)
 
     def requested(self) -> Mapping[str, Any]:
         # A program for GPUs has the same name, and a title of its own.
@@ -158,4 +158,4 @@ class OsuPort(OsuBase):
         return 0
 
     def read(self) -> Parsed:
-        return osu_py.parse(self.stdout_text(), last_size=MIB if self.quick else None)
+        return osu_py.parse_osu_py(self.stdout_text(), last_size=MIB if self.quick else None)

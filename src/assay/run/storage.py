@@ -50,7 +50,7 @@ def bytes_asked_for(said: str | int, memory: int) -> int:
     return said if isinstance(said, int) else int(float(said.removesuffix("x-memory")) * memory)
 
 
-def described(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
+def describe_file_system(found: Mapping[str, Any], largest: int) -> dict[str, Any]:
     """The description of a measured file system for the record.
 
     :param found: what ``node/storage.py`` found.
@@ -186,7 +186,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
         problems: list[str] = super().examine(parsed)
         try:
             found = json.loads(Path(FOUND).read_text(encoding="utf-8"))
-            said = described(found, self.largest_file())
+            said = describe_file_system(found, self.largest_file())
         except (OSError, ValueError, KeyError, TypeError) as error:
             return [*problems, f"the file system is not known: {FOUND}: {error}"]
         self._record.setdefault("proof", {})["storage"] = said

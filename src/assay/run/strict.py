@@ -243,7 +243,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             options.take(self, partition.extras.get("options", {}))
         except ValueError as error:
             raise site.misdescribed(partition, str(error)) from None
-        self._attempts = attempts.of((self.unique_name, partition.fullname, environ.name))
+        self._attempts = attempts.attempts_of((self.unique_name, partition.fullname, environ.name))
         if self.is_dry_run():
             return
         if failure := self._attempts.settled():
@@ -378,7 +378,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _evidence(self) -> bool:
         """Fails and names the cause, unless the run can be believed; judges what was measured."""
         testcase.hide_values(self)
-        self._record = record.begin(self, self._keys(), self._hosts, self._attempts.launches)
+        self._record = record.begin_record(self, self._keys(), self._hosts, self._attempts.launches)
         self._failure = None
         try:
             self._judge(self._believe())
@@ -450,7 +450,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Problems of the launch, its duration and its start since the epoch [s]."""
         unknown = {"benchmark": 0.0, "began": 0.0}
         try:
-            ended = launch.parse(Path(launch.FILE).read_text(encoding="utf-8"))
+            ended = launch.parse_launch(Path(launch.FILE).read_text(encoding="utf-8"))
         except OSError:
             if not Path(str(self.stdout)).exists():
                 waited = self.max_pending_time
@@ -507,7 +507,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._record["settings"] = {"sha256": plan.digest(owned), "machine": owned, "job": job}
         script = text(Path(str(self.job.script_filename)))
         return [
-            *steering.unasked(steering.of_job(node.job), asked, machine),
+            *steering.unasked(steering.steering_of_job(node.job), asked, machine),
             *steering.hidden(node, script, given),
             *self._calibrated_otherwise(plan.digest(owned)),
         ]
@@ -532,7 +532,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         # The link witness reads the devices under test on each node.
         witnessed = links.READINGS in self.keep_files
         devices = self.partition_extra("network_device").split(",") if witnessed else ()
-        problems, doubts, nodes = counters.of_job(Path(), health, devices)
+        problems, doubts, nodes = counters.counter_problems(Path(), health, devices)
         self._record["node_health"] = nodes
         unread = [f"{host}: {it['unread']}" for host, it in nodes.items() if "rose" not in it]
         # A run between nodes that came to its end must show what their ports counted.
@@ -795,11 +795,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._record.update(
             verdict=verdict.value if verdict else None,
             problems=problems,
-            accused=accused.of(problems if against is None else against),
+            accused=accused.accusations(problems if against is None else against),
         )
 
     def _write_record(self) -> None:
-        record.write(Path(self.stagedir) / record.FILE, self._record)
+        record.write_record(Path(self.stagedir) / record.FILE, self._record)
 
     def _refuse(self, problems: Sequence[str], kind: Any = SanityError) -> NoReturn:
         """Fails for good: another attempt would find the same."""
@@ -865,7 +865,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         from assay.prove import groups  # noqa: PLC0415 - few partitions are between groups
 
         try:
-            return groups.parse(self.partition_extra("between"))
+            return groups.parse_groups(self.partition_extra("between"))
         except ValueError as error:
             raise site.misdescribed(self.current_partition, f"extras: between: {error}") from None
 

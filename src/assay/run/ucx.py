@@ -31,7 +31,7 @@ def text(path: Any) -> str:
 
 def said(folder: Path) -> UcxLog:
     """What all processes of a launch logged in a folder."""
-    return ucx_log.parse("".join(text(path) for path in sorted(folder.glob(LOG_FILES))))
+    return ucx_log.parse_ucx_log("".join(text(path) for path in sorted(folder.glob(LOG_FILES))))
 
 
 def errors(log: UcxLog) -> list[str]:
@@ -69,14 +69,14 @@ class UcxMixin(rfm.RegressionTestPlugin):
     ) -> dict[str, str]:
         """Variables that allow UCX only this transport; skips what its UCX cannot run.
 
-        :param device: see :func:`assay.prove.transports.environment`.
+        :param device: see :func:`assay.prove.transports.transport_variables`.
         """
         version = self._ucx_version(stack)
         refused = transports.unusable(transport, version, device)
         which = f"the stack {stack.name}: " if stack else ""
         self.leave_out("not-here", refused is not None, f"{which}{refused}")
         gid_index = self.current_partition.extras.get("gid_index")
-        return transports.environment(transport, version, device, gid_index)
+        return transports.transport_variables(transport, version, device, gid_index)
 
     def _steer_ucx(self, variables: Mapping[str, str]) -> None:
         """Sets variables of UCX, and keeps its logs; an MPI gets no other choice, on all nodes."""
@@ -101,7 +101,7 @@ class UcxMixin(rfm.RegressionTestPlugin):
         log = said(Path())
         problems += steering.of_ucx(log, asked, self._machine)
         if not self.parallel:  # MpiCheck does it for all programs of MPI
-            problems += errors(ucx_log.parse(text(self.stderr)))
+            problems += errors(ucx_log.parse_ucx_log(text(self.stderr)))
         if self._node_after is not None and "image" not in self.current_environ.extras:
             loaded = {library for _, library in log.versions.values()}
             problems += self._foreign(loaded, self._node_after, ())

@@ -121,7 +121,7 @@ class Section:
     narrow: bool = False
 
 
-def of(sections: Iterable[Section]) -> list[Figure]:
+def all_figures(sections: Iterable[Section]) -> list[Figure]:
     """All figures, in the order of the page."""
     return [found for section in sections for row in section.rows for found in row]
 
@@ -285,7 +285,7 @@ def _embed(svg: str, title: str, description: str) -> str:
     return f"{head}{labelled}>{name}{words}{rest}".strip()
 
 
-def write(directory: Path, figures: Iterable[Figure], absent: Iterable[Absent]) -> int:
+def write_figures(directory: Path, figures: Iterable[Figure], absent: Iterable[Absent]) -> int:
     """Write ``NAME.svg``, ``NAME.png``, ``NAME.csv`` of each, ``figures.csv``, ``missing.csv``.
 
     Each file is written whole or not at all; a file of the same name is replaced. Figures that the
@@ -295,7 +295,7 @@ def write(directory: Path, figures: Iterable[Figure], absent: Iterable[Absent]) 
     :returns: how many figures there are.
     :raises ReportError: the directory cannot be made or written.
     """
-    drawn = named(figures)
+    drawn = figures_by_name(figures)
     header = ("figure", "at", "part", "test", "why")
     # Ordinary blanks, which any program recognises.
     lacking = [[t.replace("\N{NO-BREAK SPACE}", " ") for t in astuple(each)] for each in absent]
@@ -304,16 +304,16 @@ def write(directory: Path, figures: Iterable[Figure], absent: Iterable[Absent]) 
         index = directory / f"{INDEX}.csv"
         before = _indexed(index)
         for name, figure in drawn.items():
-            files.write(directory / f"{name}.svg", figure.document)
-            files.write(directory / f"{name}.png", plots.png(figure.canvas))
-            files.write(directory / f"{name}.csv", files.as_csv(*figure.numbers))
-        files.write(directory / f"{MISSING}.csv", files.as_csv(header, *lacking))
+            files.write_file(directory / f"{name}.svg", figure.document)
+            files.write_file(directory / f"{name}.png", plots.png(figure.canvas))
+            files.write_file(directory / f"{name}.csv", files.as_csv(*figure.numbers))
+        files.write_file(directory / f"{MISSING}.csv", files.as_csv(header, *lacking))
         # Delete them before the new index replaces the old one.
         for name in before - {*drawn, MISSING, INDEX}:
             for ending in ENDINGS:
                 (directory / f"{name}.{ending}").unlink(missing_ok=True)
         rows = [[name, figure.title, figure.caption] for name, figure in drawn.items()]
-        files.write(index, files.as_csv(("file", "title", "caption"), *rows))
+        files.write_file(index, files.as_csv(("file", "title", "caption"), *rows))
     except OSError as error:
         raise ReportError(
             f"{directory}: figures cannot be written here ({error.strerror}); "
@@ -322,7 +322,7 @@ def write(directory: Path, figures: Iterable[Figure], absent: Iterable[Absent]) 
     return len(drawn)
 
 
-def named(figures: Iterable[Figure]) -> dict[str, Figure]:
+def figures_by_name(figures: Iterable[Figure]) -> dict[str, Figure]:
     """Figures by the name of their files; if two names are equal, the second gets a number."""
     found: dict[str, Figure] = {}
     for figure in figures:

@@ -69,14 +69,14 @@ def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
         cases = [case for its in groups.values() for case in its[:MOST_CASES]]
     kinds = {kind: [c for c in cases if declared(c.figures, kind)] for kind in KINDS}
     by_size, hpl = curves(cases), scaling.hpl(kinds["scaling"])
-    runs = list(scaling.runs(kinds["runs"]))
+    runs = list(scaling.btio_figures(kinds["runs"]))
     computing = (c for c in cases if c.kind == "compute" and not declared(c.figures, "scaling"))
     peaks = list(filter(None, map(of_peaks, computing)))
     storage = heat_maps(c for c in cases if {*SIZES_OF_A_CELL} <= c.parsed.units.keys())
     columns = [list(of_columns(case)) for case in kinds["lines"] if case.proven]
     of_pairs = (case for case in cases if any("a" in row for row in case.parsed.rows))
     found = [
-        Section("pairs", "Pairs of nodes", "Pairs of nodes", [list(pairs(of_pairs))]),
+        Section("pairs", "Pairs of nodes", "Pairs of nodes", [list(pair_grids(of_pairs))]),
         Section("curves", "Point to point", "Messages between two ranks", [by_size["curve"]]),
         Section("partitions", "Partitions", "Messages within and across", [by_size["partitions"]]),
         Section(
@@ -235,7 +235,7 @@ def _cell(origin: Any) -> tuple[int, str]:
     return 0, ""
 
 
-def pairs(cases: Iterable[Case]) -> Iterator[Figure]:
+def pair_grids(cases: Iterable[Case]) -> Iterator[Figure]:
     """A grid for each measured column of the cases whose rows name pairs of nodes."""
     for case in cases:
         rows = [row for row in case.parsed.rows if all(row.get(end) for end in ENDS)]

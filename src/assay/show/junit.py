@@ -13,7 +13,7 @@ from assay.show.view import View
 from assay.store.cases import Case
 
 
-def render(view: View) -> str:
+def render_junit(view: View) -> str:
     """The file: one suite, one case a name, and the case ``run`` for faults of the whole run."""
     run = view.session
     name, seconds = f"assay {'/'.join(run.systems)}", f"{run.elapsed:.3f}"

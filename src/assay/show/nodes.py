@@ -216,7 +216,7 @@ def repeats(run: Session, found: Iterable[Row]) -> list[str]:
     return [again(site, () if whole else tests) for site in run.systems if whole or tests]
 
 
-def table(found: Sequence[Row]) -> list[str]:
+def nodes_table(found: Sequence[Row]) -> list[str]:
     """The rows as lines of text, columns side by side."""
     lines = [("verdict", "what", "name", *PARTS, "why")]
     for row in found:
@@ -241,10 +241,10 @@ def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def command(args: argparse.Namespace) -> int:
+def nodes_command(args: argparse.Namespace) -> int:
     """Print the verdicts, return the exit code."""
     try:
-        run = session.load(args.session or session.newest(session.results()))
+        run = session.load_session(args.session or session.newest(session.results()))
     except session.ReportError as error:
         print(f"assay nodes: {error}", file=sys.stderr)
         return Exit.UNKNOWN
@@ -260,7 +260,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _show(run: Session, found: Sequence[Row]) -> None:
-    print("\n".join(table(found)))
+    print("\n".join(nodes_table(found)))
     if not found:
         print("no node: no case of this run says on which nodes it ran")
     failed = [case for case in run.cases if case.verdict is Verdict.FAIL and not case.accused]

@@ -18,7 +18,7 @@ CODES = "0 PASS, 1 FAIL, 2 not judged, 3 INCONCLUSIVE"
 ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def render(view: View) -> str:
+def render_metrics(view: View) -> str:
     """The file. What a session does not know has no sample, as a case that was not run."""
     run = view.session
     system, start = {"system": "/".join(run.systems)}, run.start.timestamp() if run.start else None

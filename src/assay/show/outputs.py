@@ -32,9 +32,9 @@ def read(name: str, last_size: int | None = None) -> Parsed:
         raise ParseError(error.strerror or str(error)) from None
     text = reading.of_bytes(raw)
     try:
-        parsed = registry.parse(text, last_size=last_size)
+        parsed = registry.parse_output(text, last_size=last_size)
     except ParseError as error:
-        log = ucx_log.parse(text)
+        log = ucx_log.parse_ucx_log(text)
         if error.why != "unknown program" or not log.processes:
             raise
         version = next((version for version, _ in log.versions.values()), None)
@@ -51,7 +51,7 @@ def with_path(parsed: Parsed, text: str) -> Parsed:
     versions. An output without a log of UCX stays as it is. Each error of UCX is a problem, unless
     the parser has reported it.
     """
-    log = ucx_log.parse(text)
+    log = ucx_log.parse_ucx_log(text)
     known = "\n".join(parsed.problems)
     errors = tuple(f"UCX ERROR: {error}" for error in log.errors if error not in known)
     errors += tuple(transports.bridges(log))

@@ -56,7 +56,7 @@ SIGNS = {
 }
 
 
-def render(
+def render_page(
     view: View,
     sections: Sequence[Section],
     absent: Iterable[Absent],

@@ -34,10 +34,12 @@ class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def known() -> tuple[Remedy, ...]:
     """The entries of ``remedies.yaml``, in their order."""
-    return files.read(Path(__file__).with_name("remedies.yaml"), tuple[Remedy, ...], ValueError)
+    return files.read_shape(
+        Path(__file__).with_name("remedies.yaml"), tuple[Remedy, ...], ValueError
+    )
 
 
-def of(message: str) -> Remedy | None:
+def remedy_for(message: str) -> Remedy | None:
     """The remedy for a message; None if the kind of the message is not known."""
     return next((each for each in known() if each.fits(message)), None)
 
@@ -68,7 +70,7 @@ def step(remedy: Remedy, cases: Sequence[Case], nodes: Iterable[str] = ()) -> st
 
 def lines(cases: Iterable[Case]) -> list[str]:
     """One line for each kind of message of the failed and undecided cases, in their order."""
-    found = grouped((of(case.why), case) for case in cases if case.verdict in RED)
+    found = grouped((remedy_for(case.why), case) for case in cases if case.verdict in RED)
     return [
         f"next ({len(its)} {'case' if len(its) == 1 else 'cases'}): {kind.why} {step(kind, its)}"
         for kind, its in found.items()

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from assay.show.figure import Absent, Figure
 
 
-def command(args: argparse.Namespace) -> int:
+def report_command(args: argparse.Namespace) -> int:
     """Write the page, print the closing lines, return the exit code."""
     results = session.results()
     # ReFrame without a site of Assay makes no such directory.
     output = args.output or (results if results.is_dir() else Path()) / "report.html"
     try:
-        run = session.load(args.session or session.newest(results))
+        run = session.load_session(args.session or session.newest(results))
         if args.ledger:
             print("\n".join(summary.ledger(View.of(run))))
             return Exit.PASS
-        return write(run, output, args.figures, None, args.junit, args.metrics)
+        return write_report(run, output, args.figures, None, args.junit, args.metrics)
     except session.NoAnswer as error:
         if not args.ledger:
             run_folder.no_answer(str(error), output, args.junit, args.metrics)
@@ -41,7 +41,7 @@ def command(args: argparse.Namespace) -> int:
         return Exit.UNKNOWN
 
 
-def write(  # noqa: PLR0913, PLR0917
+def write_report(  # noqa: PLR0913, PLR0917
     run: Session,
     output: Path,
     folder: Path | None = None,
@@ -60,7 +60,7 @@ def write(  # noqa: PLR0913, PLR0917
     view = View.of(run)
     sections = figures.sections(run.cases, view.whole)
     few = not view.whole and (folder or lacks)
-    drawn = figure.of(figures.sections(run.cases) if few else sections)
+    drawn = figure.all_figures(figures.sections(run.cases) if few else sections)
     absent = (lacks or validation.incomplete)(drawn)
     history = output.with_name("history.html")
     # The next run, of this site or another one, writes its page to the same place.
@@ -68,13 +68,13 @@ def write(  # noqa: PLR0913, PLR0917
     kept = [run.folder / output.name] if ours else []
     for path in (output, *kept):
         address = os.path.relpath(history, path.parent) if history.exists() else None
-        text = page.render(view, sections, absent, path, address)
-        files.write(path, text, session.ReportError, files.ELSEWHERE)
-    for other, made in ((to_junit, junit.render), (to_metrics, openmetrics.render)):
+        text = page.render_page(view, sections, absent, path, address)
+        files.write_file(path, text, session.ReportError, files.ELSEWHERE)
+    for other, made in ((to_junit, junit.render_junit), (to_metrics, openmetrics.render_metrics)):
         if other:
-            files.write(other, made(view), session.ReportError, files.ELSEWHERE)
+            files.write_file(other, made(view), session.ReportError, files.ELSEWHERE)
     if folder:
-        figure.write(folder, drawn, absent)
+        figure.write_figures(folder, drawn, absent)
     for line in summary.closing_lines(view):
         print(line)
     print(f"report: {output}")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.metrics import factor
-from assay.parse.hpl import operations
+from assay.parse.hpl import hpl_operations
 from assay.quantities import quantity, spaced
 from assay.show.figure import (
     Figure,
@@ -88,7 +88,7 @@ class Study:
             if not found or found[0] != int(found[0]) or time is None or time < 0:
                 continue
             # HPL rounds the time to 0.01 s and the rate to five digits.
-            seconds = time if time >= ROUNDED else operations(found[0]) / (found[1] * 1e9)
+            seconds = time if time >= ROUNDED else hpl_operations(found[0]) / (found[1] * 1e9)
             at = nodes, int(found[0])
             if seconds < self.time.get(at, math.inf):
                 self.time[at], self.performance[at] = seconds, found[1]
@@ -167,7 +167,7 @@ def hpl(cases: Iterable[Case]) -> list[list[Figure]]:
     return found
 
 
-def runs(cases: Iterable[Case]) -> Iterator[list[Figure]]:
+def btio_figures(cases: Iterable[Case]) -> Iterator[list[Figure]]:
     """BT-IO: times and throughputs over the number of processes, for each class, way and stack."""
     groups = grouped(
         ((figure.name, case.system, case.environ, others(case, "ranks", "npb_class")), case)

@@ -57,7 +57,7 @@ class Cause:
     @property
     def remedy(self) -> tuple[str, str]:
         """Why it keeps a case from passing, and what to do next; empty if its kind is not known."""
-        kind = remedies.of(self.said)
+        kind = remedies.remedy_for(self.said)
         return (kind.why, remedies.step(kind, self.cases, self.at)) if kind else ("", "")
 
     @property
@@ -146,7 +146,7 @@ def _kind(message: str, case: Case) -> tuple[object, ...]:
 
     This is the first name with an underscore, such as ``cuda_ipc``; or else all but the numbers.
     """
-    remedy = remedies.of(message)
+    remedy = remedies.remedy_for(message)
     about = re.search(r"[A-Za-z]+(_[A-Za-z]+)+", message) if remedy else None
     return case.hosts, remedy, about[0] if about else re.sub(r"\d[\d.]*", "", message)
 

@@ -128,7 +128,7 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     The words come from ``vocabulary.yaml``. Only the features of environments come from elsewhere:
     they are the programs of the catalogue (:mod:`assay.catalogue`).
     """
-    said: dict[str, Any] = msgspec.to_builtins(files.read(path, Vocabulary, ConfigError))
+    said: dict[str, Any] = msgspec.to_builtins(files.read_shape(path, Vocabulary, ConfigError))
     said["environment"]["features"] = catalogue.WORDS
     return said
 
@@ -147,7 +147,7 @@ def _check_partition(
         _check_words(partition.get(kind, ()), words[kind], f"{where}: {kind}")
     extras = partition.get("extras", {})
     try:
-        peaks.check(site_file.parent, extras.get("hardware", {}))
+        peaks.check_hardware(site_file.parent, extras.get("hardware", {}))
     except ReferencesError as error:
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
     if fault := files.misshapen(extras.get("options", {}), dict[str, Any], "options"):
@@ -249,10 +249,10 @@ def from_yaml(site_file: str | Path) -> dict[str, Any]:
         return described
     stacks = site_yaml.environments(site_file, said)
     system = site_yaml.system(site_file, said, site_yaml.places(site_file, said))
-    return configuration(site_file, [system], stacks, said, absent)
+    return site_configuration(site_file, [system], stacks, said, absent)
 
 
-def configuration(
+def site_configuration(
     site_file: str | Path,
     systems: list[dict[str, Any]],
     environments: list[dict[str, Any]],
@@ -379,7 +379,7 @@ def _begin(  # noqa: PLR0913, PLR0917
     for stack in stacks:
         _check_stack(file, stack, places, words["environment"])
     try:
-        deadline.begin()
+        deadline.start_deadline()
     except ValueError as error:
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
@@ -452,7 +452,7 @@ def _results(site_file: Path) -> tuple[Path, Path, Path]:
         return results, folder, results / LISTING
     from assay.store import run_folder, running  # noqa: PLC0415 - a listing needs neither
 
-    folder = running.begin(results)
+    folder = running.begin_session(results)
     return results, folder, folder / run_folder.LOG
 
 

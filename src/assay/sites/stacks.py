@@ -52,7 +52,7 @@ def spack(
     try:
         solved = Lock(lock, str(lock))
         file = lock.with_name("spack.lock.seal.yaml")
-        seal = files.read(file, Seal, LockError)
+        seal = files.read_shape(file, Seal, LockError)
         digest = hashlib.sha256(lock.read_bytes()).hexdigest()
         if seal.lock != digest:
             raise LockError(f"{file}: lock: was written for another lock")

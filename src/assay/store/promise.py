@@ -156,7 +156,7 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
         return Site(words, environs, self.stacks)
 
 
-def load(path: Path) -> File:
+def load_promise(path: Path) -> File:
     """Read the file of a site.
 
     :raises PromiseError: the file cannot be read or is not valid.
@@ -166,7 +166,7 @@ def load(path: Path) -> File:
         "for a site that describes itself, copy site-config/any/promise.yaml), review the file and "
         "commit it"
     )
-    return files.read(path, File, PromiseError, hint=hint)
+    return files.read_shape(path, File, PromiseError, hint=hint)
 
 
 def cases(path: Path) -> list[Listed]:
@@ -278,7 +278,7 @@ def state(
         why = f"there is no {path}: nothing says which cases must run; type assay expect -C FILE"
         return {**said, "faults": faults, "unpromised": why}
     try:
-        promise, listed = load(path), cases(home / "reframe" / CASES)
+        promise, listed = load_promise(path), cases(home / "reframe" / CASES)
     except PromiseError as error:
         return {**said, "faults": faults if narrowed else [*faults, str(error)]}
     promised, there, differ = compare(site, listed, planned, profile)

@@ -193,7 +193,9 @@ class Record(msgspec.Struct):
     second_look: tuple[str, ...] | None = None
 
 
-def begin(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> dict[str, Any]:
+def begin_record(
+    test: Any, case: dict[str, Any], nodes: list[str], launches: int
+) -> dict[str, Any]:
     """The part of a record that is known before the output is read.
 
     :param test: a :class:`assay.run.strict.StrictCheck` after its setup.
@@ -248,9 +250,9 @@ def of_judgement(expected: Reference, judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def write(path: Path, record: dict[str, Any]) -> None:
+def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write a record whole or not at all."""
-    files.write(path, json.dumps(record, indent=1, default=str) + "\n")
+    files.write_file(path, json.dumps(record, indent=1, default=str) + "\n")
 
 
 def fields(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ _promised: list[Compare] = []
 
 
 @cache
-def begin(results: Path) -> Path:
+def begin_session(results: Path) -> Path:
     """Lock the results for this process, make its run the current one, and create its folder.
 
     From now on, no command takes an older run for the last one, whatever becomes of this one.
@@ -163,7 +163,7 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
         # An option may put the outputs elsewhere, where the report then looks for the plan.
         for where in {folder, Path(runtime.runtime().output_prefix)}:
             where.mkdir(parents=True, exist_ok=True)
-            files.write(where / PLAN, json.dumps(plan, indent=1) + "\n")
+            files.write_file(where / PLAN, json.dumps(plan, indent=1) + "\n")
         stage = Path(runtime.runtime().stage_prefix)
         if folder.parents[1] not in stage.parents:  # a site that has ReFrame keeps its own place
             stage.mkdir(0o750, parents=True, exist_ok=True)
@@ -245,7 +245,7 @@ def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dic
     profiles = {getattr(check, "profile", "full") for check, *_ in cases}
     profile = "smoke" if profiles == {"smoke"} else "full"
     ours = (entry for entry in planned if not (entry["fixture"] or "foreign" in entry))
-    named = [session.named(entry) for entry in ours]
+    named = [session.case_named(entry) for entry in ours]
     kept = _promised[0](named, profile) if _promised else {}
     kept["refused"] = [f"not loaded: {_broken(*e) or line(what(*e))}" for e in warnings.refused]
     for fault in kept.get("faults", ()):
@@ -259,7 +259,7 @@ def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dic
 def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
     out, expected = runner.left_out(tests)
     skipped = [
-        replace(session.named(_planned(*case)), why=line(why))
+        replace(session.case_named(_planned(*case)), why=line(why))
         for case, why in out
         if testcase.of_assay(case[0])
     ]
@@ -398,7 +398,7 @@ class Progress(testcase.Listener):
                 return  # it waits for another case
             word = AGAIN
         if self._alone or "foreign" not in case:
-            name = session.named(case)
+            name = session.case_named(case)
             why = f": {shorten(why, LONGEST, placeholder=' ...')}" if why else ""
             done = f"{self._cases - self._open()}/{self._cases}{self._rest()}"
             self._tell(f"{word:<15} {name.display_name} @{name.where}{why} [{done}]")
@@ -417,7 +417,7 @@ def _outcome(planned: Mapping[str, Any], task: Any) -> tuple[str, str]:
     why = line(what(*task.exc_info))
     if "foreign" in planned:
         return task.result.upper(), why
-    case = with_record(session.named(planned), getattr(task.check, "_record", {}))
+    case = with_record(session.case_named(planned), getattr(task.check, "_record", {}))
     verdict = case.verdict if task.result == "pass" or case.verdict in RED else None
     if not case.why and task.result == "fail" and (wrong := _broken(*task.exc_info)):
         return Verdict.INCONCLUSIVE.value, wrong

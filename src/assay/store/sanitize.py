@@ -34,7 +34,7 @@ def line(raw: Any) -> str:
     return text[:500]
 
 
-def date(raw: Any) -> datetime.datetime | None:
+def reframe_date(raw: Any) -> datetime.datetime | None:
     """A time as ReFrame writes it, or None."""
     try:
         return datetime.datetime.strptime(str(raw), "%Y%m%dT%H%M%S%z")

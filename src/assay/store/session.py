@@ -32,7 +32,7 @@ from assay.store import promise, run_folder
 from assay.store.cases import Case, Session, cause, grouped, with_record
 from assay.store.record import BROKEN, SCHEMA, figures
 from assay.store.record import FILE as RECORD
-from assay.store.sanitize import date, finite, line, mapping, sequence
+from assay.store.sanitize import finite, line, mapping, reframe_date, sequence
 
 #: Results that ReFrame gives a test case that never started (``RegressionTask.result``).
 NOT_RUN = {"skip": "no reason was recorded", "fail_deps": "a test that it depends on failed"}
@@ -107,7 +107,7 @@ def newest(results: Path) -> Path:
     return reports[-1]
 
 
-def load(file: Path, sealed: bool = False) -> Session:
+def load_session(file: Path, sealed: bool = False) -> Session:
     """Read a run report and the records of its test cases.
 
     `file` may also be the folder of a session, ``output/TIME`` of the results. If its run report is
@@ -159,7 +159,7 @@ def load(file: Path, sealed: bool = False) -> Session:
     for entry in entries:
         if entry.get("fixture") is True and entry.get("result") == "pass":
             continue  # a fixture that failed is a failed case
-        case = named(entry)
+        case = case_named(entry)
         if reader.foreign(case, entry):
             end = filter(None, (line(entry.get("result")), _reason(entry)))
             others[case.unique_name, case.where] = replace(case, why=": ".join(end))
@@ -203,7 +203,7 @@ def _salvaged(folder: Path) -> Session:
             retry = re.search(r"_retry(\d+)$", path.parent.name)
             found[inside] = (int(retry[1]) if retry else 0, str(path), entry)
     in_order = sorted(found.values(), key=lambda each: each[:2])
-    ended = [reader.case(named(entry), entry) for _, _, entry in in_order]
+    ended = [reader.case(case_named(entry), entry) for _, _, entry in in_order]
     attempts = (*ended, *reader.unfinished({(c.unique_name, c.where) for c in ended}))
     if not attempts:
         raise ReportError(
@@ -256,11 +256,11 @@ class _Reader:
         logs = [path for named in sequence(info.get("log_files")) for path in self._now(named)]
         logs += [folder / run_folder.LOG for folder in folders]
         self.plan = next(filter(None, map(run_folder.read_plan, folders)), run_folder.NO_PLAN)
-        planned = map(named, self.plan.cases)
+        planned = map(case_named, self.plan.cases)
         self._planned = {(case.unique_name, case.where): case for case in planned}
-        foreign = (named(entry) for entry in self.plan.cases if entry.get("foreign") is True)
+        foreign = (case_named(entry) for entry in self.plan.cases if entry.get("foreign") is True)
         self._foreign = {(case.unique_name, case.where) for case in foreign}
-        self.log = next(filter(None, map(log.read, logs)), log.Log())
+        self.log = next(filter(None, map(log.read_reframe_log, logs)), log.Log())
 
     def foreign(self, case: Case, entry: dict[str, Any]) -> bool:
         """Whether a case is of a test that is not of Assay. If there is a plan, it must say so."""
@@ -376,7 +376,7 @@ class _Reader:
             file=file,
             uuid=line(info.get("uuid")),
             host=line(info.get("hostname")),
-            start=date(info.get("time_start")),
+            start=reframe_date(info.get("time_start")),
             command=line(info.get("cmdline")),
             reframe=line(info.get("version")),
             cases=cases,
@@ -396,7 +396,7 @@ class _Reader:
         """Whether the log says that a case of the plan passed."""
         passed = self.log.passed
         alike = (case for case in self.plan.cases if entry.items() <= case.items())
-        return any((case.get("hashcode"), named(case).where) in passed for case in alike)
+        return any((case.get("hashcode"), case_named(case).where) in passed for case in alike)
 
     def unfinished(self, there: set[tuple[str, str]]) -> Iterator[Case]:
         """The planned cases that have not ended, each with the result that the log has for it.
@@ -404,7 +404,7 @@ class _Reader:
         :param there: unique name and place of those that have.
         """
         for entry in self.plan.cases:
-            case = named(entry)
+            case = case_named(entry)
             if (case.unique_name, case.where) in there | self._foreign:
                 continue
             logged = line(entry.get("hashcode")), case.where
@@ -480,7 +480,7 @@ def unlisted(state: Mapping[str, Any], skipped: Iterable[Case]) -> tuple[list[st
     return promise.unlisted({k: [*map(str, sequence(v))] for k, v in may_skip.items()}, others)
 
 
-def named(entry: Mapping[str, Any]) -> Case:
+def case_named(entry: Mapping[str, Any]) -> Case:
     """A case of a plan, a run report or a promise by its names, without a verdict."""
     name = line(entry.get("display_name") or entry.get("name"))
     parameters = dict(re.findall(r"%([\w.]+)=(\S+)", name))

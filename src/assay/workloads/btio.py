@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import NPB_CLASSES
-from assay.parse.npb import CLASSES, POINT, operations
+from assay.parse.npb import CLASSES, POINT, npb_operations
 from assay.workloads.sizing import Layout, SizingError, square_ranks
 
 #: Number of steps between two writes.
@@ -52,7 +52,7 @@ def memory_of_rank(npb_class: str, ranks: int) -> int:
 def seconds_at_most(npb_class: str, ranks: int) -> int:
     """Time limit of a run [s]."""
     (points, *_), steps = CLASSES["bt"][npb_class]
-    computing = (operations("bt", (points,) * 3, steps, npb_class) or 0.0) / (ranks * SLOW_CORE)
+    computing = (npb_operations("bt", (points,) * 3, steps, npb_class) or 0.0) / (ranks * SLOW_CORE)
     # The written data is read again.
     moved = 2 * bytes_written(npb_class)
     return int(600 + computing + moved / SLOW_STORAGE)

@@ -118,12 +118,12 @@ def sizes_missing(parsed: Parsed | None, first: int = 0) -> list[str]:
     return [f"the first size is {size} B: rows are missing"] if size > most else []
 
 
-def figures(benchmark: str) -> list[Figure]:
+def osu_figures(benchmark: str) -> list[Figure]:
     """How a benchmark is drawn, if otherwise than messages between two ranks."""
     return [Figure("collective")] if benchmark in COLLECTIVE else []
 
 
-def metrics(benchmark: str) -> dict[str, str]:
+def osu_metrics(benchmark: str) -> dict[str, str]:
     """Metric -> unit, one for each size of :data:`SIZES`."""
     program = BENCHMARKS[benchmark]
     return {f"{program.column}_{label}": program.unit for label in SIZES.values()}

@@ -16,7 +16,7 @@ SITE = {
     "latency": 145,
 }
 NODES = [f"node{n:02d}" for n in range(1, 9)]
-LINK = groups.parse(SITE)
+LINK = groups.parse_groups(SITE)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ LINK = groups.parse(SITE)
     [(10_100, 0.5, (24, 1)), (145, 10, (1724, 4)), (9e6, 1e-3, (1, 1))],
 )
 def test_a_first_trial_is_short_on_a_slow_link(latency, bandwidth, iterations):
-    link = groups.parse({**SITE, "latency": latency, "bandwidth": bandwidth})
+    link = groups.parse_groups({**SITE, "latency": latency, "bandwidth": bandwidth})
     assert crossing.trials(1 << 20, 0.5, link) == iterations
 
 
@@ -177,7 +177,7 @@ def test_a_pair_that_ends_last_and_alone_does_not_add_to_what_the_link_carried()
 
 def test_a_link_that_no_pair_fills_alone_is_not_accused_of_unequal_shares():
     """Eight pairs of at most 15 MB/s share 100 MB/s. The last one cannot use all that is left."""
-    link = groups.parse({**SITE, "bandwidth": 100})
+    link = groups.parse_groups({**SITE, "bandwidth": 100})
     found = [
         Measured(WITHIN, (15.0,), (2.0,)),
         Measured(ACROSS, (15.0,), (145.0,)),

@@ -128,7 +128,7 @@ def hpcc():
 
 def test_each_figure_of_the_document_is_drawn_and_what_is_missing_is_named():
     cases = [pairs(), hpcc()]
-    drawn = figure.of(figures.sections(cases))
+    drawn = figure.all_figures(figures.sections(cases))
     shown = {key for found in drawn for key in found.shows}
     assert shown == {(name, AT) for name in (OVER_PAIRS.name, *HPCC)}
     (rate,) = [found for found in drawn if (OVER_PAIRS.name, AT) in found.shows]

@@ -171,7 +171,7 @@ def test_the_figures_of_the_document_are_drawn():
              Figure("lines", "bandwidth over rails", AT, "bandwidth", over="rails")),
         )
     ]  # fmt: skip
-    drawn = figure.of(figures.sections(cases))
+    drawn = figure.all_figures(figures.sections(cases))
     assert [one.header for one in drawn] == [
         ("message size", "latency [%]", "bw [%]"), ("rails", "1 MiB [MB/s]"),
     ]  # fmt: skip

@@ -62,7 +62,7 @@ def hpl():
 
 
 def drawn(*cases):
-    return figure.of(figures.sections(cases))
+    return figure.all_figures(figures.sections(cases))
 
 
 def test_partitions_that_belong_together_are_lines_of_one_figure():

@@ -160,7 +160,7 @@ def test_all_figures_of_the_document_are_drawn_with_a_line_for_each_error_rate()
         for name, (column, over) in streaming.FIGURES.items()
     ]
     case = replace(case, figures=tuple(declared))
-    drawn = figure.of(figures.sections([case]))
+    drawn = figure.all_figures(figures.sections([case]))
     by_name = {name: one for one in drawn for name, _ in one.shows}
     assert by_name.keys() == streaming.FIGURES.keys()
     part = by_name["broadcast rate as a part of nack"]

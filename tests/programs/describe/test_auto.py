@@ -169,7 +169,9 @@ def found(monkeypatch, tmp_path):
         monkeypatch.setattr(
             detect, "version", lambda extra, _=answer: detect_version(extra, answer)
         )
-        system = auto.configuration(site / "reframe.py", SiteFile(machine="detect"))["systems"][0]
+        system = auto.any_configuration(site / "reframe.py", SiteFile(machine="detect"))["systems"][
+            0
+        ]
         return {partition["name"]: partition for partition in system["partitions"]}
 
     detect_version = detect.version
@@ -263,7 +265,7 @@ def test_under_another_mpi_the_stack_has_what_is_not_linked_to_open_mpi(monkeypa
     lines = [f"*/{name}) echo '{lib} => /usr/lib/{lib} (0x1)';;" for name, lib in linked.items()]
     program(tools, "ldd", f"case $1 in {' '.join(lines)} esac")
     monkeypatch.setenv("PATH", str(tools))
-    stack = machine.stack(SITES["local"])
+    stack = machine.local_stack(SITES["local"])
     assert stack["extras"]["mpi"] == "mpich"
     assert {*stack["features"]} - {"osu-py"} == {"mpi", "hpl", "iozone"}
     assert "without hpcc: linked to Open MPI" in stack["extras"]["provenance"]
@@ -335,7 +337,7 @@ def test_the_emulated_cluster_may_lack_each_partition_that_only_an_option_adds(
         return {each["name"] for each in system["partitions"]}
 
     plain = partitions()
-    promised = promise.load(ROOT / "lab/sites/vcluster/promise.yaml").site.partitions
+    promised = promise.load_promise(ROOT / "lab/sites/vcluster/promise.yaml").site.partitions
     assert plain == {*promised}
     for option in ({"gpus": 2}, {"shared": "glusterfs"}, {"between": {"bandwidth": 9, "delay": 9}}):
         assert plain < partitions(**option)

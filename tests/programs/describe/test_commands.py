@@ -81,11 +81,11 @@ def test_the_folder_loads_and_promises_what_the_cluster_can_run(
     shown = capsys.readouterr().out
     assert "  ethernet, stack system: " in shown and "REFUSED" not in shown
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
-    configuration = foreign.sections(foreign.load([made / "reframe.py"]))
+    configuration = foreign.sections(foreign.load_foreign([made / "reframe.py"]))
     access = {tuple(each["access"]) for each in configuration["systems"][0]["partitions"]}
     assert access == {("--partition=batch", "--exclusive", "--account=hpc")}
     assert "nothing_judged: allowed" in (made / "promise.yaml").read_text()
-    promised = promise.load(made / "promise.yaml")
+    promised = promise.load_promise(made / "promise.yaml")
     assert promised.site.partitions["ethernet"] == {"inter-node", "ethernet", "tcp"}
     assert promised.site.environs["ethernet"] == {"system"} <= promised.site.stacks.keys()
     assert {*promised.may_skip} == {*promise.KINDS}

@@ -45,7 +45,7 @@ def site(tmp_path, monkeypatch):
 
 
 def test_features_versions_and_provenance_are_the_images(site, image):
-    stack = container.stack(site, image)
+    stack = container.container_stack(site, image)
     assert stack["name"] == "container"
     assert set(stack["features"]) == {"container", "mpi", "ucx", "hpcc", "osu", "netpipe"}
     extras = stack["extras"]
@@ -62,7 +62,9 @@ def test_features_versions_and_provenance_are_the_images(site, image):
 def test_programs_built_with_cuda_have_words_of_their_own(site, image):
     linked = {container._LINKED: "\tlibcudart.so.12 => not found\n"}
     ucx = {("ucx_info", "-d"): "#      Transport: cuda_copy\n"}
-    stack = container.stack(site, dataclasses.replace(image, said={**image.said, **linked, **ucx}))
+    stack = container.container_stack(
+        site, dataclasses.replace(image, said={**image.said, **linked, **ucx})
+    )
     assert {"osu-cuda", "ucx-cuda"} <= set(stack["features"])
     assert "osu" not in stack["features"]
 
@@ -74,7 +76,7 @@ def test_ranks_in_user_namespaces_of_their_own_copy_twice(site, image):
     together = dataclasses.replace(image, said=alike)
     name = "OMPI_MCA_btl_vader_single_copy_mechanism"
     for of, expected in ((apart, "none"), (together, None)):
-        stack = container.stack(site, of)
+        stack = container.container_stack(site, of)
         assert dict(stack["env_vars"]).get(name) == expected
         assert stack["extras"].get("user_namespaces", False) is (expected is not None)
 
@@ -87,13 +89,15 @@ def folder(stack):
 
 def test_only_programs_of_the_suite_have_a_wrapper_and_no_launcher(site, image):
     programs = {"ucx_info", "hpcc", "osu_latency", "osu_bw", "NPmpi", "in-image"}
-    assert {file.name for file in folder(container.stack(site, image)).iterdir()} == programs
+    assert {
+        file.name for file in folder(container.container_stack(site, image)).iterdir()
+    } == programs
 
 
 def test_a_wrapper_passes_on_arguments_directory_environment_and_exit_code(site, image, tmp_path):
     where = tmp_path / "a place"
     where.mkdir()
-    wrapper = folder(container.stack(site, image)) / "osu_bw"
+    wrapper = folder(container.container_stack(site, image)) / "osu_bw"
     done = shell.run(wrapper, "-m", "1 2", "", cwd=where, UCX_TLS="tcp")
     nv = "<--nv>" if Path("/dev/nvidiactl").exists() else ""
     assert done.stdout == (
@@ -113,19 +117,19 @@ def test_a_wrapper_passes_on_the_driver_of_each_vendor_of_gpus(
         for word, gpu in ACCELERATORS.items()
     }
     monkeypatch.setattr(container, "ACCELERATORS", here)
-    program = folder(container.stack(site, image)) / "hpcc"
+    program = folder(container.container_stack(site, image)) / "hpcc"
     done = shell.run(program)
     passed = "".join(f"<{ACCELERATORS[word].container}>" for word in there)
     assert done.stdout.startswith(f"<exec>{passed}<--bind>")
 
 
 def test_a_second_load_leaves_wrappers_alone_and_another_image_has_its_own(site, image):
-    first = folder(container.stack(site, image))
+    first = folder(container.container_stack(site, image))
     before = {file: file.stat().st_mtime_ns for file in first.iterdir()}
-    assert folder(container.stack(site, image)) == first
+    assert folder(container.container_stack(site, image)) == first
     assert {file: file.stat().st_mtime_ns for file in first.iterdir()} == before
     other = container.Image(**{**image.__dict__, "sha256": "cd" * 32})
-    assert folder(container.stack(site, other)) != first
+    assert folder(container.container_stack(site, other)) != first
 
 
 def test_without_apptainer_is_one_line(monkeypatch, tmp_path):

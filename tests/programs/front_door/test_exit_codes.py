@@ -131,20 +131,20 @@ def _alone(here: Here, code: int) -> int:
     if code in (Exit.PASS, Exit.PARTIAL):
         here.patch.setattr(nodes, "PARTS", {"any": ("-", ())})
         days = 10**4 if code == Exit.PASS else 1
-        found = session.load(here.report)
+        found = session.load_session(here.report)
         plan = msgspec.structs.replace(found.plan, promise={"proven_within_days": days})
         hosts = {"proof": {"hosts": {"n1": 1}}, "verdict": Verdict.PASS}
         cases = tuple(structs.replace(case, **hosts) for case in found.cases if case.verdict)
         old = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
         made = structs.replace(found, plan=plan, cases=cases, start=old, partial=())
-        here.patch.setattr(session, "load", lambda *_, **__: made)
+        here.patch.setattr(session, "load_session", lambda *_, **__: made)
     return assay()
 
 
 def _nodes(here: Here, code: int) -> int:
     if code in (Exit.FAIL, Exit.UNKNOWN, Exit.PARTIAL):  # its HPL shows no fault of the memory
         return assay("nodes", "--session", here.ended(Exit.PASS if code == Exit.PARTIAL else code))
-    found = session.load(here.report)
+    found = session.load_session(here.report)
     case = next(c for c in found.cases if c.verdict is Verdict.PASS and c.metrics)
     judged = next(metric for metric in case.metrics if metric.verdict is Verdict.PASS)
     metrics = (structs.replace(judged, name=n) for n in ("hpl", "stream_copy_star"))
@@ -288,6 +288,6 @@ def test_an_unknown_site_is_64_for_all(here: Here) -> None:
 def test_an_error_of_ours_is_no_fail(
     here: Here, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(session, "load", lambda _: 1 / 0)
+    monkeypatch.setattr(session, "load_session", lambda _: 1 / 0)
     assert assay("report", "--session", here.report) == Exit.UNKNOWN
     assert "ZeroDivisionError" in capsys.readouterr().err

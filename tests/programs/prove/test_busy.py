@@ -72,7 +72,7 @@ def readings(folder, command=WAITS, ours=busy.PROCESSES, meanwhile=lambda: None)
             os.killpg(job.pid, signal.SIGKILL)  # what the command left in the background
         job.wait()
     text = (folder / launch.FILE).read_text()
-    launch.parse(text)
+    launch.parse_launch(text)
     before, behind = (Reading.parse(line) for line in text.splitlines()[1:])
     assert before is not None, text
     assert behind is not None, text
@@ -227,11 +227,11 @@ READINGS = (
 
 
 def test_a_launch_file_with_the_share_of_others():
-    assert launch.parse(LAUNCH).others is None
-    assert launch.parse(LAUNCH + READINGS).others == Others(1.0, 2)
-    assert launch.parse(LAUNCH + "\n\n").others is None
+    assert launch.parse_launch(LAUNCH).others is None
+    assert launch.parse_launch(LAUNCH + READINGS).others == Others(1.0, 2)
+    assert launch.parse_launch(LAUNCH + "\n\n").others is None
     with pytest.raises(ValueError, match=r"assay\.launch is torn"):
-        launch.parse(LAUNCH + READINGS.splitlines()[0] + "\n")
+        launch.parse_launch(LAUNCH + READINGS.splitlines()[0] + "\n")
 
 
 @pytest.mark.parametrize(

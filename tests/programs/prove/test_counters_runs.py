@@ -56,7 +56,7 @@ def test_the_script_reads_a_machine(tmp_path):
         link.symlink_to(tmp_path / "sys/devices/pci0" / bus)
     script = counters.script(str(tmp_path))
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-    found = counters.parse(done.stdout, str(tmp_path))
+    found = counters.parse_counters(done.stdout, str(tmp_path))
     assert found.up == 12.5
     assert found.values == {
         "memory_corrected": {"mc0": 3}, "memory_uncorrected": {"mc0": 1},
@@ -66,7 +66,7 @@ def test_the_script_reads_a_machine(tmp_path):
         "segments_resent": {"": 6}, "segments_resent out_of": {"": 70},
         "carrier_down": {"0000:3b:00.0:ens1": 6}, "MCE": {"": 3},
     }  # fmt: skip
-    assert counters.problems(found, found) == [
+    assert counters.reading_problems(found, found) == [
         "mc0: uncorrected memory errors: 1, at most 0 (memory_uncorrected)",
         "0000:3b:00.0 (network adapter): the width of its PCIe link is 4, both ends can have 16",
     ]
@@ -76,7 +76,7 @@ def test_the_script_reads_this_machine():
     done = subprocess.run(
         ["sh", "-c", counters.script()], capture_output=True, text=True, check=True
     )
-    assert counters.parse(done.stdout).up > 0
+    assert counters.parse_counters(done.stdout).up > 0
     assert done.stderr == ""
 
 
@@ -110,10 +110,10 @@ def test_the_first_rank_of_a_node_keeps_its_state(tmp_path):
         ["./link-witness.sh", "lo", "sh", "-c", again], cwd=tmp_path, check=True
     )  # the second rank starts while the first one runs
     assert len((tmp_path / "asked").read_text().split()) == 2, "the second rank asks nothing"
-    ((host, said),) = counters.of_job(tmp_path)[2].items()
+    ((host, said),) = counters.counter_problems(tmp_path)[2].items()
     assert said == {"rose": {}, "unread": ""}
     ups = [
-        counters.parse((tmp_path / name.replace("*", host)).read_text()).up
+        counters.parse_counters((tmp_path / name.replace("*", host)).read_text()).up
         for name in counters.FILES
     ]
     assert ups == [1, 2]
@@ -125,6 +125,6 @@ def test_each_node_of_a_meeting_keeps_its_state(tmp_path):
     (tmp_path / "node-health.sh").write_text(counters.script())
     job = Nodes(tmp_path, "each.py", 2, command=["true"], limit=5, width=1, turns=1)
     job.start(0, 1).end()
-    record = counters.of_job(tmp_path)[2]
+    record = counters.counter_problems(tmp_path)[2]
     assert set(record) == {"node01", "node02"}
     assert all("rose" in said for said in record.values())

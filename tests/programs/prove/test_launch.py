@@ -22,7 +22,7 @@ def launched(text):
     words = {"start": "1000000000.0", "begin": "1000000001.0", "end": "1000000100.0"}
     words |= {"up": "50.00..50.01", "down": "150.00..150.02", "zone": "+0200", "nonce": "abc"}
     words |= dict(word.split("=") for word in text.split())
-    return launch.parse(
+    return launch.parse_launch(
         "rc=0 start={start} begin={begin} end={end} zone={zone} host=node1 "
         "up={up} down={down} nonce={nonce}\n".format(**words)
     )
@@ -42,7 +42,7 @@ def test_the_exit_code_of_the_benchmark_is_kept_and_is_that_of_the_job(
 ):
     (tmp_path / launch.NONCE_FILE).write_text("0123\n")
     done = shell.run("bash", "-c", script(f"mkdir d; cd d; {command}"), cwd=tmp_path)
-    ended = launch.parse((tmp_path / launch.FILE).read_text())
+    ended = launch.parse_launch((tmp_path / launch.FILE).read_text())
     assert (done.returncode, ended.rc, ended.signal) == (rc, rc, signal)
     assert 0 <= ended.end - ended.begin < 60
     assert 0 <= ended.begin - ended.start < 60
@@ -56,7 +56,7 @@ def test_the_exit_code_of_the_benchmark_is_kept_and_is_that_of_the_job(
 )
 def test_a_torn_file_is_no_launch(text):
     with pytest.raises(ValueError, match=r"assay\.launch is torn"):
-        launch.parse(text)
+        launch.parse_launch(text)
 
 
 DAY = 1000000000  # 2001-09-09 01:46:40 UTC

@@ -16,8 +16,8 @@ from assay.prove.links import (
     Reading,
     message_bytes,
     misrouted,
-    parse,
-    prove,
+    parse_link_counters,
+    prove_crossing,
 )
 from assay.workloads.hpl_input import linpack_bytes
 from assay.workloads.sizing import Grid, Layout, SizingError, even_ranks, spread, usable_ranks
@@ -44,7 +44,7 @@ def test_bytes_of_a_port_come_before_its_packets():
     words = "port_rcv_data=3 port_xmit_data=5 rcvd_pkts=9 sent_pkts=9"
     assert port_counters.traffic(counted(words)) == (12, 20, False)
     text = f"before n1 mlx5_0:1 counters {words}\nafter n1 mlx5_0:1 counters {words}\n"
-    assert parse(text)[0] == Reading("before", "n1", "mlx5_0:1", counted(words))
+    assert parse_link_counters(text)[0] == Reading("before", "n1", "mlx5_0:1", counted(words))
 
 
 def counted(words):
@@ -64,22 +64,22 @@ def counted(words):
 )
 def test_a_torn_file_is_named(text, said):
     with pytest.raises(ValueError, match=said):
-        parse(text)
-    assert prove({"link.n1.7": text}, PAIR, 0).problems[0].startswith("link.n1.7: ")
+        parse_link_counters(text)
+    assert prove_crossing({"link.n1.7": text}, PAIR, 0).problems[0].startswith("link.n1.7: ")
 
 
 # --- proof --------------------------------------------------------------------------------------
 
 
 def test_bytes_that_crossed_are_counted_on_each_node():
-    crossing = prove(launch(n1=(100, 600), n2=(0, 500)), PAIR, 1000)
+    crossing = prove_crossing(launch(n1=(100, 600), n2=(0, 500)), PAIR, 1000)
     assert crossing.problems == ()
     assert crossing.moved["n1"] == {"received": 500, "sent": 500}
 
 
 def test_ranks_of_a_node_read_the_same_counter():
     files = {"link.n1.7": readings("n1", 100, 600), "link.n1.8": readings("n1", 110, 620)}
-    crossing = prove(files, Layout(1, 2), 0)
+    crossing = prove_crossing(files, Layout(1, 2), 0)
     assert crossing.problems == ()
     assert crossing.moved["n1"] == {"received": 520, "sent": 520}
 
@@ -89,8 +89,8 @@ def test_several_devices_of_a_node_are_added():
         "before n1 a counters rx_bytes=0 tx_bytes=0\nbefore n1 b counters rx_bytes=0 tx_bytes=0\n"
         "after n1 a counters rx_bytes=5 tx_bytes=1\nafter n1 b counters rx_bytes=7 tx_bytes=2\n"
     )
-    assert prove({"link.n1.7": text}, Layout(1, 1), 15).problems == ()
-    assert prove({"link.n1.7": text}, Layout(1, 1), 16).problems
+    assert prove_crossing({"link.n1.7": text}, Layout(1, 1), 15).problems == ()
+    assert prove_crossing({"link.n1.7": text}, Layout(1, 1), 16).problems
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_several_devices_of_a_node_are_added():
     ],
 )
 def test_what_is_not_proven_is_a_problem(files, said):
-    problems = prove(files, PAIR, 1000).problems
+    problems = prove_crossing(files, PAIR, 1000).problems
     assert len(problems) == 1
     assert said in problems[0]
 
@@ -132,11 +132,11 @@ def ports(**hosts):
 
 
 def test_a_port_that_counts_packets_has_moved_at_most_what_fits_into_them():
-    crossing = prove(ports(n1=HEALTHY, n2=HEALTHY), PAIR, 200 * 64 * 1024)
+    crossing = prove_crossing(ports(n1=HEALTHY, n2=HEALTHY), PAIR, 200 * 64 * 1024)
     assert (crossing.problems, crossing.unavailable) == ((), ())
     assert crossing.moved["n1"] == {"received": 2387 * 4096, "sent": 15927 * 4096}
 
-    (problem,) = prove(ports(n1=HEALTHY, n2="rcvd_pkts=9 sent_pkts=7"), PAIR, 1e6).problems
+    (problem,) = prove_crossing(ports(n1=HEALTHY, n2="rcvd_pkts=9 sent_pkts=7"), PAIR, 1e6).problems
     assert problem == (
         "n2 moved at most 65.54 kB over rxe0:1, the benchmark moves at least 1 MB: the bytes "
         "took another way"
@@ -144,7 +144,7 @@ def test_a_port_that_counts_packets_has_moved_at_most_what_fits_into_them():
 
 
 def test_a_port_that_counts_nothing_is_neither_a_fault_nor_a_proof():
-    crossing = prove(ports(n1=HEALTHY, n2=""), PAIR, 1000)
+    crossing = prove_crossing(ports(n1=HEALTHY, n2=""), PAIR, 1000)
     assert crossing.problems == ()
     assert crossing.unavailable == (
         "rxe0:1 on n2 counts neither bytes nor packets: nothing shows whether the bytes crossed it",
@@ -200,7 +200,7 @@ def side_by_side(**changes):
     ]
     half = len(packets)
     zero = [re.sub("=[0-9]+", "=0", line) for line in lines[:half]]
-    return prove({"link.n1.7": "".join([*zero, *lines[half:]])}, Layout(1, 1), 1e6)
+    return prove_crossing({"link.n1.7": "".join([*zero, *lines[half:]])}, Layout(1, 1), 1e6)
 
 
 def test_two_rails_that_share_the_bytes_are_as_asked_for():
@@ -238,7 +238,7 @@ def recorded(run):
 
 def test_recorded_rails():
     """Two rails that were asked for; and one, of which a second carried nothing."""
-    two, one = (prove(recorded(run), PAIR, 1) for run in ("two-rails", "one-of-two-rails"))
+    two, one = (prove_crossing(recorded(run), PAIR, 1) for run in ("two-rails", "one-of-two-rails"))
     both = ["rxe0:1", "rxe1:1"]
     assert misrouted(two, both) == misrouted(one, ["rxe0:1"]) == []
     assert misrouted(one, both) == [
@@ -315,7 +315,7 @@ def test_the_witness_reads_the_kernels_counters_and_passes_on_what_goes_in_and_o
     assert (out, process.returncode) == (b"input\na  *\n", 7)
     (left,) = tmp_path.iterdir()
     assert left.name == f"link.{os.uname().nodename}.{process.pid}"
-    before, after = parse(left.read_text())
+    before, after = parse_link_counters(left.read_text())
     assert after.counters["rx_bytes"] >= before.counters["rx_bytes"]
 
 
@@ -324,7 +324,7 @@ def test_a_device_that_is_not_there_does_not_stop_the_program(tmp_path):
         _, said = process.communicate()
     assert (process.returncode, said) == (0, b"")
     (left,) = tmp_path.iterdir()
-    assert [(r.device, r.counters) for r in parse(left.read_text())][:2] == [
+    assert [(r.device, r.counters) for r in parse_link_counters(left.read_text())][:2] == [
         ("none0", None),
         ("mlx9_0:1", None),
     ]
@@ -343,7 +343,7 @@ def test_signals_go_both_ways(tmp_path):
         assert process.stdout.readline() == b"ready\n"
         process.terminate()
         assert process.wait() == 5
-    assert parse((tmp_path / f"link.{os.uname().nodename}.{process.pid}").read_text())
+    assert parse_link_counters((tmp_path / f"link.{os.uname().nodename}.{process.pid}").read_text())
 
 
 def test_a_signal_that_comes_before_the_witness_knows_its_program_is_passed_on(tmp_path):

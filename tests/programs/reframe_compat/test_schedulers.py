@@ -180,7 +180,7 @@ def test_a_silent_slurm_ends_the_run_once_and_is_named(bench, slurm, how, says, 
     if how.startswith("squeue"):
         assert "; when it does again: scancel 1" in line, "these jobs may still run"
     assert slurm.cancelled == [], "each would wait for the controller again"
-    report = session.load(min((bench.results / "reports").glob("run-report-*.json")))
+    report = session.load_session(min((bench.results / "reports").glob("run-report-*.json")))
     assert {case.verdict for case in report.cases} == {None}, report.cases
     assert len(report.cases) == 3
     for case in report.cases:
@@ -233,7 +233,7 @@ def test_a_deadline_ends_what_runs_and_names_what_was_not_begun(bench, slurm, sc
         ASSAY_DEADLINE="365d",
     )
     assert done.returncode == 1
-    report = session.load(min((bench.results / "reports").glob("run-report-*.json")))
+    report = session.load_session(min((bench.results / "reports").glob("run-report-*.json")))
     by_name = {case.display_name: case for case in report.cases}
     assert "cancelled: deadline of the run (365d) was reached" in by_name["APending"].why
     if policy == "serial":

@@ -177,7 +177,7 @@ def test_the_outputs_of_a_case_that_failed_lie_beside_those_of_the_others(bench,
     assert names >= {"rfm_job.out", "rfm_job.err", "assay.json"}
     # The stage may be on a disk that is emptied, and a CI job keeps the outputs only.
     shutil.rmtree(bench.results / "stage")
-    (without,) = session.load(report.file).cases
+    (without,) = session.load_session(report.file).cases
     scripts = {
         "witness.sh",
         "recorded.txt",
@@ -305,7 +305,7 @@ def test_a_test_that_depends_on_another_is_not_lost_over_the_retries(bench, anew
     bench.ready()
     bench.expect("*", RATE)
     run = bench.own(DEPENDENT.format(here=str(bench.folder), anew=anew), "--mode", "full")
-    report = session.load(session.newest(bench.results))
+    report = session.load_session(session.newest(bench.results))
     said = {case.test: (case.verdict.value, case.launches) for case in report.cases}
     assert said == {
         "Base": ("PASS", launches[0]), "Slow": ("FAIL", launches[1]), "Unsteady": ("PASS", 9)
@@ -327,7 +327,7 @@ def test_a_disturbed_launch_of_what_a_test_compares_does_not_decide(bench, anew,
     bench.expect("Slow", RATE)
     source = COMPARED.format(here=str(bench.folder), anew=anew)
     run = bench.own(source, "--mode", "full", "-n", "Base|Slow")
-    cases = {case.test: case for case in session.load(session.newest(bench.results)).cases}
+    cases = {case.test: case for case in session.load_session(session.newest(bench.results)).cases}
     assert (cases["Slow"].verdict.value, cases["Slow"].launches) == said, run.output[-2000:]
     assert cases["Base"].launches == said[1]
     (metric,) = cases["Slow"].metrics

@@ -36,7 +36,7 @@ def broken(bench, run, test, why):
     assert run.returncode != 0
     assert f"INCONCLUSIVE    {test} " in run.output
     assert f"the test is broken: {why}" in run.output
-    found = session.load(session.newest(bench.results))
+    found = session.load_session(session.newest(bench.results))
     (case,) = found.cases
     assert (case.verdict, case.problems) == (Verdict.INCONCLUSIVE, ())
     assert case.why.startswith(f"the test is broken: {why}")
@@ -44,7 +44,7 @@ def broken(bench, run, test, why):
     said = ("its test is broken, not the machine; 1 case could not be decided",)
     assert (ended.word, ended.faults) == ("INCONCLUSIVE", said)
     assert summary.exit_code(found) == Exit.INCONCLUSIVE
-    assert 'failures="0" errors=' in junit.render(View.of(found))
+    assert 'failures="0" errors=' in junit.render_junit(View.of(found))
 
 
 OWN_FUNCTION = """\
@@ -219,7 +219,7 @@ def test_a_file_with_a_class_that_is_refused_makes_the_run_a_part(bench):
     bench.check("refused", OWN + REFUSED)
     run = bench.own(STILL)
     assert run.case("Still").result == "pass"
-    found = session.load(session.newest(bench.results))
+    found = session.load_session(session.newest(bench.results))
     why = "not loaded: the test is broken: Refused: @sanity_function always() would replace"
     assert found.partial[0].startswith(why)
     assert summary.outcome(found).word == "PARTIAL"
@@ -252,13 +252,13 @@ def test_a_test_is_judged_in_a_unit_of_its_own(bench, reference, verdict):
     record = bench.own(MIPS, "--max-retries=2").case("Seven").record
     assert (record["verdict"], record["metrics"]["speed"]["unit"]) == (verdict, "MIPS")
     assert record["units"] == {"MIPS": "rate", "tick": "time"}
-    found = session.load(session.newest(bench.results))
+    found = session.load_session(session.newest(bench.results))
     (case,) = found.cases
     assert {name: metrics.kind(unit) for name, unit in case.parsed.units.items()} == {
         "speed": "rate", "wait": "time",
     }  # fmt: skip
     assert metrics.fault(case.metrics[0].unit) == "lower"
-    assert 'unit="MIPS"' in openmetrics.render(View.of(found))
+    assert 'unit="MIPS"' in openmetrics.render_metrics(View.of(found))
 
 
 def test_a_reference_of_the_wrong_side_in_a_unit_of_the_test_is_refused(bench):
@@ -295,7 +295,7 @@ def test_the_report_knows_the_figures_of_cases_that_ran_and_of_others(bench):
             "over": "",
         }
     ]
-    cases = session.load(session.newest(bench.results)).cases
+    cases = session.load_session(session.newest(bench.results)).cases
     assert [case.verdict is None for case in cases] == [False, True]
     assert {case.figures for case in cases} == {
         (Figure("curve", "point to point: latency", "between hosts"),)

@@ -215,7 +215,7 @@ def test_a_ucx_info_that_crashes_hides_no_transport(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(ask, "ended", {})
     assert detect.transports() == []
-    assert f"ucx_info -d {said}: what UCX has is not known" in machine.found()
+    assert f"ucx_info -d {said}: what UCX has is not known" in machine.failed_probes()
 
 
 def test_a_program_whose_package_is_there_is_promised(
@@ -226,7 +226,7 @@ def test_a_program_whose_package_is_there_is_promised(
     monkeypatch.setenv("PATH", f"{tmp_path}:/nonexistent:{Path('/bin/sh').parent}")
     monkeypatch.setattr(detect, "programs", lambda *_: {"mpi": "mpirun"})
     monkeypatch.setattr(ask, "ended", {})
-    found = machine.found()
+    found = machine.failed_probes()
     assert "the package ucx-utils is installed, but ucx_info is not on PATH" in found[0]
     assert not any("hpcc" in line for line in found)
 

@@ -42,7 +42,7 @@ def read(tmp_path: Path) -> Callable[..., Bundle]:
     def write_and_read(content: bytes, *accept: Callable[..., object]) -> Bundle:
         path = tmp_path / "bundle.zip"
         path.write_bytes(content)
-        return bundle.read(path, *accept)
+        return bundle.read_bundle(path, *accept)
 
     return write_and_read
 
@@ -183,7 +183,7 @@ def test_only_sums_and_signature_are_unpacked_before_they_are_accepted(read):
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(BundleError, match="No such file"):
-        bundle.read(tmp_path / "nothing.zip")
+        bundle.read_bundle(tmp_path / "nothing.zip")
 
 
 def test_what_is_too_large_is_not_packed(monkeypatch):

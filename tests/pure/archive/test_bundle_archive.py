@@ -41,7 +41,7 @@ def test_every_link_leads_to_a_file_of_the_archive(packed, tmp_path):
 
 
 def test_nothing_of_the_run_is_left_out(packed):
-    run = session.load(DATA / "results/reports/run-report-0.json")
+    run = session.load_session(DATA / "results/reports/run-report-0.json")
     outputs = [path for case in run.attempts for path in case.outputs]
     assert len(outputs) > 10
     (folder,) = (DATA / "results/output").iterdir()
@@ -101,7 +101,7 @@ def test_a_pipe_in_a_case_is_no_output(results, capsys):
     os.mkfifo(results.record("Hpcc@intra-node").with_name("x.log"))
     assert main(["archive"]) == 0
     (made,) = results.directory.glob("assay-local-*.zip")
-    assert not [name for name in bundle.read(made).members if name.endswith("x.log")]
+    assert not [name for name in bundle.read_bundle(made).members if name.endswith("x.log")]
 
 
 def test_results_may_be_a_symbolic_link(results, tmp_path, monkeypatch, capsys):
@@ -110,7 +110,7 @@ def test_results_may_be_a_symbolic_link(results, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "linked"))
     assert main(["archive"]) == 0
     (made,) = results.directory.glob("assay-local-*.zip")
-    assert [name for name in bundle.read(made).members if name.endswith("/Hpcc/assay.json")]
+    assert [name for name in bundle.read_bundle(made).members if name.endswith("/Hpcc/assay.json")]
 
 
 def test_the_command_names_the_archive_and_refuses_what_it_cannot_read(results, capsys, tmp_path):
@@ -119,7 +119,7 @@ def test_the_command_names_the_archive_and_refuses_what_it_cannot_read(results, 
     said = capsys.readouterr().out
     (made,) = results.directory.glob("assay-local-*.zip")
     assert f": {made} (" in said.splitlines()[-1]
-    assert bundle.read(made).signature is None
+    assert bundle.read_bundle(made).signature is None
     assert main(["archive", "--output", str(tmp_path / "no" / "such.zip")]) == 2
     assert "name another place with --output FILE" in capsys.readouterr().err
     results.file.write_text("{")

@@ -26,7 +26,7 @@ def configured(monkeypatch, tmp_path):
         monkeypatch.setenv("ASSAY_STACK", stack)
         systems = [{"name": "h100", "partitions": partitions}]
         stacks = [{"name": name, "features": ["mpi"]} for name in ("spack", "container")]
-        found = sites.configuration(H100, systems, stacks)
+        found = sites.site_configuration(H100, systems, stacks)
         (system,) = found["systems"]
         environs = {each["name"]: each["environs"] for each in system["partitions"]}
         return environs, [each["name"] for each in found["environments"]]
@@ -63,7 +63,7 @@ def test_words_of_the_site_itself_are_allowed_and_what_no_test_selects_is_left_o
         {"name": "login", "environs": ["gnu"], "features": ["gpu"], "extras": {"cost": 3}},
     ]
     stacks = [{"name": "spack", "features": ["mpi", "cpe"]}, {"name": "gnu"}]
-    found = sites.configuration(H100, [{"name": "h100", "partitions": partitions}], stacks)
+    found = sites.site_configuration(H100, [{"name": "h100", "partitions": partitions}], stacks)
     (system,) = found["systems"]
     assert [(p["name"], p["environs"]) for p in system["partitions"]] == [("node", ["spack"])]
     assert sites.left_out[H100] == [
@@ -72,7 +72,7 @@ def test_words_of_the_site_itself_are_allowed_and_what_no_test_selects_is_left_o
     ]
     with pytest.raises(ConfigError, match="nothing can run: stack gnu is left out"):
         login = {**partitions[1], "environs": ["gnu"]}
-        sites.configuration(H100, [{"name": "h100", "partitions": [login]}], stacks[1:])
+        sites.site_configuration(H100, [{"name": "h100", "partitions": [login]}], stacks[1:])
 
 
 LOCAL = H100.parents[1] / "local" / "reframe.py"
@@ -86,7 +86,7 @@ def with_iozone(monkeypatch):
 
 def test_a_machine_has_the_programs_of_its_distribution(monkeypatch, with_iozone):
     monkeypatch.delenv("ASSAY_STACK", raising=False)
-    found = machine.stack(LOCAL)
+    found = machine.local_stack(LOCAL)
     assert found["name"] == "system"
     assert {"netpipe", "iozone"} <= set(found["features"])
 
@@ -96,7 +96,7 @@ def test_with_spack_asked_for_those_that_spack_built_and_what_needs_no_mpi(
 ):
     monkeypatch.setenv("ASSAY_STACK", "spack")
     monkeypatch.setenv("ASSAY_SPACK_HOME", str(tmp_path))
-    found = machine.stack(LOCAL)
+    found = machine.local_stack(LOCAL)
     assert found["name"] == "spack"
     assert {"osu", "btio", "hpl", "iozone"} <= set(found["features"])
     # With the mpirun of another MPI it would start as several worlds of one rank.

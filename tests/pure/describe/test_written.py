@@ -92,7 +92,7 @@ def test_a_site_with_gpus_and_modules_is_accepted(tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
     References.load(site / "references.yaml")
-    configuration = foreign.sections(foreign.load([site / "reframe.py"]))
+    configuration = foreign.sections(foreign.load_foreign([site / "reframe.py"]))
     (system,) = configuration["systems"]
     words = {each["name"]: " ".join(each["features"]) for each in system["partitions"]}
     assert words["gpu"] == "intra-node gpu cuda nvlink"

@@ -60,7 +60,7 @@ def played(together=(115.0, 115.0), alone=lambda at: 118.0, loaded=40.0, last=9)
 
 def found(**numbers):
     pairs, entries = played(**numbers)
-    return bisection.found(bisection.sides(FABRIC, NODES), entries, pairs)
+    return bisection.bisection_findings(bisection.sides(FABRIC, NODES), entries, pairs)
 
 
 def judged(one, stated=STATED):
@@ -200,7 +200,7 @@ def test_a_latency_counts_only_while_all_others_send():
 def test_a_pair_that_is_missing_is_an_error(change, reason):
     pairs, entries = played()
     with pytest.raises(ValueError, match=reason):
-        bisection.found(bisection.sides(FABRIC, NODES), entries, change(pairs))
+        bisection.bisection_findings(bisection.sides(FABRIC, NODES), entries, change(pairs))
 
 
 def test_the_nodes_are_told_the_rounds_as_ranks_and_who_sends_under_load(tmp_path):

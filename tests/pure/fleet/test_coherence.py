@@ -8,7 +8,7 @@ import pytest
 from shell import ROOT
 
 from assay.fleet import coherence
-from assay.fleet.coordinator_log import parse
+from assay.fleet.coordinator_log import parse_coordinator_log
 
 NODES = {0: "node01", 1: "node02", 2: "node03"}
 PLACE = {"type": "fuse.glusterfs", "source": "node01:glusterfs", "mount": "/shared"}
@@ -47,7 +47,7 @@ def run(script, tmp_path):
                 order = {"do": "read", "path": str(there), "wanted": wanted, "within": 0}
                 lines.append({"node": rank, "state": state, "of": 0, "read": script.work(order)})
         lines.append({"gone": {}, "end": True})
-        return parse("".join(json.dumps(line) + "\n" for line in lines))
+        return parse_coordinator_log("".join(json.dumps(line) + "\n" for line in lines))
 
     return make
 
@@ -171,7 +171,7 @@ def test_a_writer_that_does_not_read_its_own_bytes_is_named(run):
 
 
 def recorded(name):
-    return parse((ROOT / f"tests/data/shared-files/{name}.jsonl").read_text())
+    return parse_coordinator_log((ROOT / f"tests/data/shared-files/{name}.jsonl").read_text())
 
 
 def test_a_recorded_run_of_four_nodes_saw_the_same():

@@ -10,7 +10,7 @@ import pytest
 from shell import ROOT
 
 from assay.accused import How
-from assay.fleet.coordinator_log import parse
+from assay.fleet.coordinator_log import parse_coordinator_log
 from assay.fleet.cores import CORES, UNITS
 from assay.fleet.sweep import Turn
 
@@ -126,7 +126,7 @@ def test_nodes_with_other_arrays_cannot_be_compared():
 
 def log(*entries):
     first = {"asked": 2, "met": {"0": "node01", "1": "node02"}, "absent": []}
-    return parse(
+    return parse_coordinator_log(
         "".join(json.dumps(e) + "\n" for e in (first, *entries, {"gone": {}, "end": True}))
     )
 

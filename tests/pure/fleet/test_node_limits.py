@@ -34,7 +34,9 @@ def network(folder: Path, *listings: str) -> dict:
 
 
 def unfit(network: dict, devices: str, gid_index=None, **limits) -> list[str]:
-    return list(node_limits.problems({**HEALTHY, "network": network}, limits, devices, gid_index))
+    return list(
+        node_limits.limit_problems({**HEALTHY, "network": network}, limits, devices, gid_index)
+    )
 
 
 def test_a_recorded_port_is_described(tmp_path):

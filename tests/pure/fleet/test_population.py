@@ -14,7 +14,7 @@ def rounds(values, count=3):
 
 
 def named(values, tolerance=0.2, **more):
-    found = population.of(rounds(values), tolerance, **more)
+    found = population.population_of(rounds(values), tolerance, **more)
     return list(found.outliers), list(found.undecided)
 
 
@@ -60,37 +60,37 @@ def test_times_are_worse_if_they_are_longer():
     times = {**dict.fromkeys("abcd", 80.0), "e": 160.0}
     assert named(times, fault="upper") == (["e"], [])
     assert named(times) == ([], [])
-    assert population.of(rounds(times), 0.2, fault="upper").shares["e"] == 0.5
+    assert population.population_of(rounds(times), 0.2, fault="upper").shares["e"] == 0.5
 
 
 def test_a_round_that_is_slow_for_all_changes_nothing():
     slower = [{name: value * factor for name, value in GOOD.items()} for factor in (1, 0.1, 3)]
-    assert population.of(slower, 0.2).suspects == []
+    assert population.population_of(slower, 0.2).suspects == []
     slower[1]["n2"] /= 10  # in one round of three
-    assert population.of(slower, 0.2).suspects == []
+    assert population.population_of(slower, 0.2).suspects == []
     slower[2]["n2"] /= 10  # in two
-    assert population.of(slower, 0.2).outliers == ("n2",)
+    assert population.population_of(slower, 0.2).outliers == ("n2",)
 
 
 def test_the_cleaning_finds_what_a_worse_one_hides():
     """Before n0 is removed, the spread is too wide for n1."""
     values = {"n0": 0.001, "n1": 0.7, "n2": 0.98, "n3": 1.0, "n4": 1.02}
-    found = population.of(rounds(values), 0.2)
+    found = population.population_of(rounds(values), 0.2)
     assert found.outliers == ("n0", "n1")
     assert found.members == ("n2", "n3", "n4")
 
 
 def test_the_distance_is_in_spreads():
-    found = population.of(rounds({**GOOD, "n3": 50.0}), 0.2)
+    found = population.population_of(rounds({**GOOD, "n3": 50.0}), 0.2)
     wide = found.spread
     assert found.distance(math.exp(-2 * wide)) == pytest.approx(2)
     assert found.distance(found.shares["n3"]) > population.SPREADS
-    same = population.of(rounds({**dict.fromkeys("abcd", 1.0), "e": 0.5}), 0.2)
+    same = population.population_of(rounds({**dict.fromkeys("abcd", 1.0), "e": 0.5}), 0.2)
     assert same.spread == 0 and same.distance(0.5) == math.inf and same.distance(1) == 0
 
 
 def test_the_record_has_the_criterion_and_who_is_beyond_it():
-    said = population.of(rounds({**dict.fromkeys("abcd", 1.0), "e": 0.5}), 0.2).record()
+    said = population.population_of(rounds({**dict.fromkeys("abcd", 1.0), "e": 0.5}), 0.2).record()
     assert said == {
         "measured": 5, "members": 4, "spread": 0.0, "bound": 0.8,
         "outliers": {"e": 0.5}, "undecided": {},
@@ -108,14 +108,14 @@ def test_the_spread_is_that_of_normal_values(n):
 @pytest.mark.parametrize("fault", ["lower", "upper"])
 def test_a_value_that_is_no_measurement_is_refused(value, fault):
     with pytest.raises(ValueError, match=r"n1: .* is not a measurement"):
-        population.of([{**GOOD, "n1": value}], 0.2, fault)
+        population.population_of([{**GOOD, "n1": value}], 0.2, fault)
 
 
 def test_a_time_of_0_is_refused_and_a_rate_of_0_is_the_worst():
     with pytest.raises(ValueError, match=r"n1: 0.0 is not a measurement"):
-        population.of([{**GOOD, "n1": 0.0}], 0.2, "upper")
+        population.population_of([{**GOOD, "n1": 0.0}], 0.2, "upper")
     assert named({**GOOD, "n1": 0.0}) == (["n1"], [])
-    assert population.of(rounds(dict.fromkeys("abc", 0.0)), 0.2).suspects == []
+    assert population.population_of(rounds(dict.fromkeys("abc", 0.0)), 0.2).suspects == []
 
 
 def test_a_second_look_acquits_confirms_or_stays_silent():
@@ -172,5 +172,5 @@ def test_a_member_at_half_speed_is_found_behind_disturbances_of_5_percent(n):
 def test_ten_thousand_cores_are_compared():
     values = {f"n{i // 100}:{i % 100}": 1.0 + i % 7 / 100 for i in range(10_000)}
     values.update({name: 0.5 for name in values if name.startswith("n42:")})
-    found = population.of([values], 0.2)
+    found = population.population_of([values], 0.2)
     assert len(found.outliers) == 100

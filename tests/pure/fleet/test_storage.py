@@ -11,7 +11,7 @@ from reframe.core.runtime import temp_runtime
 from shell import ROOT
 
 from assay.fleet import advise
-from assay.fleet.coordinator_log import parse
+from assay.fleet.coordinator_log import parse_coordinator_log
 from assay.fleet.storage import MEASURED, SERVERS
 from assay.fleet.sweep import Turn
 from assay.reframe_compat import testcase
@@ -135,7 +135,7 @@ def test_the_server_is_read_from_what_glusterfs_says(script):
 
 def log(*entries):
     first = {"asked": 2, "met": {"0": "node01", "1": "node02"}, "absent": []}
-    return parse(
+    return parse_coordinator_log(
         "".join(json.dumps(e) + "\n" for e in (first, *entries, {"gone": {}, "end": True}))
     )
 
@@ -169,7 +169,7 @@ def test_a_turn_without_rates_is_named(rc, out, said):
 def test_rank_0_asks_for_the_second_look_by_a_command():
     for name, said in (("servers", "[]"), ("servers-slow-link", "[0, 1, 2, 3]")):
         log = str(ROOT / f"tests/data/shared-files/{name}.jsonl")
-        command = advise.command(SERVERS, log, "0.5")
+        command = advise.advice_command(SERVERS, log, "0.5")
         assert subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout == said
 
 
@@ -177,7 +177,7 @@ def test_a_recorded_slow_link_is_named_and_healthy_servers_are_not():
     data = ROOT / "tests/data/shared-files"
     said = {}
     for name in ("servers", "servers-slow-link"):
-        found, failed = SERVERS.turns(parse((data / f"{name}.jsonl").read_text()))
+        found, failed = SERVERS.turns(parse_coordinator_log((data / f"{name}.jsonl").read_text()))
         assert failed == [] and len(found) == 4
         said[name], undecided = SERVERS.slow(found, 0.5)
         assert undecided == []

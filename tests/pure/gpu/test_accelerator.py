@@ -80,7 +80,7 @@ def test_a_receiver_that_knows_no_memory_of_its_sender_has_mapped_none():
     """Its plan to let the sender write is on cuda_ipc in both runs."""
     file = "1.16.0/osu_gather.1048576.two.no-gdrcopy.{}.txt"
     for fault, problems in (("healthy", 0), ("ipc-open", 1)):
-        log = ucx_log.parse((RUNS / file.format(fault)).read_text())
+        log = ucx_log.parse_ucx_log((RUNS / file.format(fault)).read_text())
         plans = [
             row for table in log.peer_tables("rendezvous data fetch")
             if " from " not in table.memory for row in table.rows
@@ -130,7 +130,7 @@ def test_a_counted_pipeline_on_cuda_ipc_is_no_proof():
     """At 16 MiB, UCX counts a row without (?) on cuda_ipc, and copies through the host."""
     assert took(BROKEN) == {"h2d"}
     rows = [
-        row for table in ucx_log.parse((RUNS / BROKEN).read_text()).peer_tables("")
+        row for table in ucx_log.parse_ucx_log((RUNS / BROKEN).read_text()).peer_tables("")
         for row in table.rows if row.count and "cuda_ipc/cuda" in row.lanes
     ]  # fmt: skip
     assert any(not row.estimate for row in rows)
@@ -139,7 +139,7 @@ def test_a_counted_pipeline_on_cuda_ipc_is_no_proof():
 
 
 def used(file, sent, change=lambda text: text):
-    log = ucx_log.parse(change((RUNS / file).read_text()))
+    log = ucx_log.parse_ucx_log(change((RUNS / file).read_text()))
     return gpu_paths.over_ipc(CUDA, log, (1, 22), sent)
 
 
@@ -165,7 +165,7 @@ def test_the_comparison_itself_can_fail(wrong):
 
 
 def test_plans_alone_prove_nothing():
-    log = ucx_log.parse((RUNS / HEALTHY).read_text())
+    log = ucx_log.parse_ucx_log((RUNS / HEALTHY).read_text())
     tables = tuple(
         replace(table, rows=tuple(replace(row, estimate=True) for row in table.rows))
         for table in log.tables

@@ -19,7 +19,7 @@ UUID = "GPU-67707565-6d75-4000-acdb-70b50737cf0"
 GPU_1 = f"GPU 1 ({UUID}1, 00000000:2B:00.0)"
 ROW_1 = f"{UUID}1, 00000000:2B:00.0, 0, 0, [N/A], Not Active, Not Active, Not Active\n"
 XID = "[ 12.5] NVRM: Xid (PCI:0000:2b:00): 79, pid='<unknown>', GPU has fallen off the bus.\n"
-HEALTHY = nvidia_smi.parse(STATE)
+HEALTHY = nvidia_smi.parse_nvidia_smi(STATE)
 
 
 def changed(*changes):
@@ -27,7 +27,7 @@ def changed(*changes):
     for old, new in changes:
         assert old in text
         text = text.replace(old, new, 1)
-    return nvidia_smi.parse(text)
+    return nvidia_smi.parse_nvidia_smi(text)
 
 
 def test_what_is_read_of_a_healthy_node():
@@ -48,7 +48,7 @@ def test_what_is_read_of_a_healthy_node():
 
 def test_a_healthy_node_has_no_problem():
     assert gpu_health.unfit(CUDA, HEALTHY, 4, ["nvlink"]) == []
-    assert gpu_health.problems(CUDA, HEALTHY, HEALTHY) == []
+    assert gpu_health.gpu_problems(CUDA, HEALTHY, HEALTHY) == []
 
 
 def slow(clocks):
@@ -98,7 +98,7 @@ def test_a_partition_that_does_not_say_nvlink_may_have_none():
 
 def test_counters_that_rise_during_a_run_are_faults_and_harmless_ones_are_recorded():
     after = changed((ROW_1, ROW_1.replace(" 0, 0,", " 2, 5,")))
-    (problem,) = gpu_health.problems(CUDA, HEALTHY, after)
+    (problem,) = gpu_health.gpu_problems(CUDA, HEALTHY, after)
     assert problem.startswith(f"{GPU_1}: uncorrected memory errors since the driver was loaded: 2")
     record = gpu_health.record(HEALTHY, after)
     assert record["rose"] == {
@@ -106,7 +106,7 @@ def test_counters_that_rise_during_a_run_are_faults_and_harmless_ones_are_record
         "ecc.errors.corrected.volatile.total": {f"{UUID}1": 5},
     }
     corrected = changed((ROW_1, ROW_1.replace(" 0, 0,", " 0, 5,")))
-    assert gpu_health.problems(CUDA, HEALTHY, corrected) == []
+    assert gpu_health.gpu_problems(CUDA, HEALTHY, corrected) == []
 
 
 def test_a_counter_that_began_anew_counts_from_zero():
@@ -140,14 +140,14 @@ def of_link_2(name, value):
 )
 def test_an_error_of_an_nvlink_during_a_run_is_named_with_gpu_and_link(name, said):
     after = of_link_2(name, 3)
-    assert gpu_health.problems(CUDA, HEALTHY, after) == [
+    assert gpu_health.gpu_problems(CUDA, HEALTHY, after) == [
         f"{GPU_1}: NVLink 2: {said}: 3 more during the run ({name} Errors)"
     ]
     rose = gpu_health.record(HEALTHY, after)["rose"]
     assert rose == {f"{name} Errors": {f"{UUID}1 2": 3}}
     # What was counted before the run may be of other users.
-    assert gpu_health.problems(CUDA, after, after) == gpu_health.unfit(CUDA, after, 4) == []
-    assert len(gpu_health.problems(CUDA, after, of_link_2(name, 4))) == 1
+    assert gpu_health.gpu_problems(CUDA, after, after) == gpu_health.unfit(CUDA, after, 4) == []
+    assert len(gpu_health.gpu_problems(CUDA, after, of_link_2(name, 4))) == 1
 
 
 def test_a_gpu_without_nvlinks_is_fine():
@@ -157,32 +157,32 @@ def test_a_gpu_without_nvlinks_is_fine():
     for none in ("", head, f"{head}NVML: Unable to retrieve NVLink information as all links are"):
         bare = changed((text, none))
         assert not [name for gpu in bare.gpus for name in gpu.values if "Link" in name]
-        assert gpu_health.problems(CUDA, bare, bare) == []
+        assert gpu_health.gpu_problems(CUDA, bare, bare) == []
         # Counters that could not be read before the run accuse nobody.
-        assert gpu_health.problems(CUDA, bare, of_link_2("CRC", 9)) == []
+        assert gpu_health.gpu_problems(CUDA, bare, of_link_2("CRC", 9)) == []
 
 
 def test_counters_of_nvlinks_are_found_by_the_number_of_a_gpu_without_uuid():
     text = LINK_2.replace(f" (UUID: {UUID}1)", "").replace(
         "Link 2: CRC Errors: 0", "Link 2: CRC Errors: 5"
     )
-    (problem,) = gpu_health.problems(CUDA, HEALTHY, changed((LINK_2, text)))
+    (problem,) = gpu_health.gpu_problems(CUDA, HEALTHY, changed((LINK_2, text)))
     assert problem.startswith(f"{GPU_1}: NVLink 2: flits that arrived damaged over the NVLink: 5")
 
 
 def test_counters_that_are_not_known_are_on_the_record():
-    newer = gpu_health.parse(CUDA, STATE.replace(" Errors: 0", " events: 7"))
+    newer = gpu_health.parse_gpu_state(CUDA, STATE.replace(" Errors: 0", " events: 7"))
     said = {"nvlink": "no counter of NVLinks is known: Link 0: CRC events"}
     assert gpu_health.record(newer, newer)["unread"] == said
-    assert gpu_health.parse(CUDA, STATE).unread == {}
+    assert gpu_health.parse_gpu_state(CUDA, STATE).unread == {}
 
 
 def test_only_an_xid_of_this_run_is_a_fault_and_its_gpu_is_named():
     old = changed(("[kernel]\n", f"[kernel]\n{XID}"))
-    assert gpu_health.problems(CUDA, old, old) == []
+    assert gpu_health.gpu_problems(CUDA, old, old) == []
     new = XID.replace("12.5", "99.0")
     after = changed(("[kernel]\n", f"[kernel]\n{XID}{new}"))
-    assert gpu_health.problems(CUDA, old, after) == [
+    assert gpu_health.gpu_problems(CUDA, old, after) == [
         f"{GPU_1}: an error during the run: {new.strip()}"
     ]
 
@@ -190,12 +190,12 @@ def test_only_an_xid_of_this_run_is_a_fault_and_its_gpu_is_named():
 def test_a_kernel_log_that_may_not_be_read_is_recorded_and_accuses_nobody():
     refused = "dmesg: read kernel buffer failed: Operation not permitted"
     closed = changed(("[kernel]\n", f"[kernel]\n{refused}\n"))
-    assert gpu_health.problems(CUDA, closed, closed) == []
+    assert gpu_health.gpu_problems(CUDA, closed, closed) == []
     assert gpu_health.record(closed, closed)["unread"] == {"kernel": refused}
 
 
 def test_a_gpu_that_is_lost_during_a_run_is_named():
-    problems = gpu_health.problems(CUDA, HEALTHY, changed((ROW_1, "")))
+    problems = gpu_health.gpu_problems(CUDA, HEALTHY, changed((ROW_1, "")))
     assert problems == [f"{GPU_1}: it was there before the run, and is gone"]
 
 
@@ -204,7 +204,7 @@ def test_every_counter_of_the_table_is_asked_for():
     assert len(of_gpus) == 12
     for row in of_gpus:
         vendor, part = row.tool.split()
-        command = gpu_health.command(ACCELERATORS[vendor])
+        command = gpu_health.gpu_state_command(ACCELERATORS[vendor])
         assert f"\necho '[{part}" in command
         # Counters of NVLinks are printed unasked, and lines of the log by their pattern.
         assert row.name in command or part == "nvlink" or row.pattern in command
@@ -215,23 +215,25 @@ def test_a_site_may_allow_more_of_a_gpu():
     health = {"counters_max": {name: 3, "CRC Errors": 3}}
     after = changed((ROW_1, ROW_1.replace(" 0, 0,", " 3, 0,")))
     for reading in (after, of_link_2("CRC", 3)):
-        assert len(gpu_health.problems(CUDA, HEALTHY, reading)) == 1
-        assert gpu_health.problems(CUDA, HEALTHY, reading, health) == []
+        assert len(gpu_health.gpu_problems(CUDA, HEALTHY, reading)) == 1
+        assert gpu_health.gpu_problems(CUDA, HEALTHY, reading, health) == []
     assert gpu_health.unfit(CUDA, after, 4) and not gpu_health.unfit(CUDA, after, 4, (), health)
 
 
 def test_the_gpu_that_an_error_took_off_the_bus_is_named():
     gone = changed((ROW_1, ""), ("[kernel]\n", f"[kernel]\n{XID}"))
-    assert gpu_health.problems(CUDA, HEALTHY, gone) == [
+    assert gpu_health.gpu_problems(CUDA, HEALTHY, gone) == [
         f"{GPU_1}: it was there before the run, and is gone",
         f"{GPU_1}: an error during the run: {XID.strip()}",
     ]
 
 
 def test_gpus_whose_state_is_not_read_have_no_problem():
-    assert gpu_health.command(ROCM) == ""
-    nothing = gpu_health.parse(ROCM, "")
-    assert gpu_health.unfit(ROCM, nothing, 8) == gpu_health.problems(ROCM, nothing, nothing) == []
+    assert gpu_health.gpu_state_command(ROCM) == ""
+    nothing = gpu_health.parse_gpu_state(ROCM, "")
+    assert (
+        gpu_health.unfit(ROCM, nothing, 8) == gpu_health.gpu_problems(ROCM, nothing, nothing) == []
+    )
 
 
 def test_no_text_breaks_the_parser():
@@ -239,7 +241,9 @@ def test_no_text_breaks_the_parser():
     for _ in range(300):
         at, length = chance.randrange(len(STATE)), chance.randrange(60)
         torn = STATE[:at] + chance.choice(["", "\t", "\n", ",", "GPU9", "[gpu a"])
-        gpu_health.unfit(CUDA, nvidia_smi.parse(torn + STATE[at + length :]), 4, ["nvlink"])
+        gpu_health.unfit(
+            CUDA, nvidia_smi.parse_nvidia_smi(torn + STATE[at + length :]), 4, ["nvlink"]
+        )
 
 
 # Which GPU was used, and from where.
@@ -250,7 +254,7 @@ def taken(rank, uuid, pid=0, number=0, cpus="0"):
 
 
 def log(name):
-    return ucx_log.parse((DATA / "vgpu" / name).read_text())
+    return ucx_log.parse_ucx_log((DATA / "vgpu" / name).read_text())
 
 
 TWO = log("1.22.0/tag_lat.8.two.no-gdrcopy.healthy.txt")
@@ -323,7 +327,7 @@ def test_an_nvlink_that_is_lost_during_a_run_is_named():
     (first, *rest) = HEALTHY.gpus
     values = {name: value for name, value in first.values.items() if "Link 2" not in name}
     after = replace(HEALTHY, gpus=[replace(first, values=values), *rest])
-    assert gpu_health.problems(CUDA, HEALTHY, after) == [
+    assert gpu_health.gpu_problems(CUDA, HEALTHY, after) == [
         f"{first}: NVLink 2: it was there before the run, and is gone"
     ]
-    assert gpu_health.problems(CUDA, after, HEALTHY) == []
+    assert gpu_health.gpu_problems(CUDA, after, HEALTHY) == []

@@ -25,12 +25,12 @@ IPC, HCA = "cuda_ipc/cuda", "rc_mlx5/mlx5_0:1"
 
 
 def environment(way, *version_and_device):
-    return gpu_paths.environment(Way(*way, CUDA), *version_and_device)
+    return gpu_paths.gpu_path_variables(Way(*way, CUDA), *version_and_device)
 
 
 def prove(way, log, buffers, version, processes=None):
     sent = Sent(buffers, senders=0 if buffers is None else buffers.count("D"))
-    return gpu_paths.prove(Way(*way, CUDA), log, sent, version, processes)
+    return gpu_paths.prove_gpu_paths(Way(*way, CUDA), log, sent, version, processes)
 
 
 def gdrcopy(way, stderr):
@@ -265,8 +265,8 @@ def over_tcp(file, text=None):
     """The verdict on a recorded run of ucx_perftest, as UcxGpuBetween gives it."""
     version = re.match(r"[\d.]+\d(?=\.)", file)[0]
     sent = Sent("DD", (8,), 2) if "tag_lat" in file else Sent("Dd", (1 << 20,))
-    log = ucx_log.parse(text or (OVER_TCP / file).read_text())
-    return gpu_paths.prove(STAGED, log, sent, version, processes=2)
+    log = ucx_log.parse_ucx_log(text or (OVER_TCP / file).read_text())
+    return gpu_paths.prove_gpu_paths(STAGED, log, sent, version, processes=2)
 
 
 @pytest.mark.parametrize("file", RUNS)
@@ -293,12 +293,12 @@ def test_over_tcp_what_ucx_does_not_show_is_red(file):
 
 
 def test_over_tcp_nothing_of_infiniband_is_switched():
-    variables = gpu_paths.environment(STAGED, "1.22.0", "eth0")
+    variables = gpu_paths.gpu_path_variables(STAGED, "1.22.0", "eth0")
     assert variables["UCX_TLS"] == "tcp,self,cuda_copy,cuda_ipc"
     assert variables["UCX_NET_DEVICES"] == "eth0"
     assert "UCX_IB_GPU_DIRECT_RDMA" not in variables
     with pytest.raises(ValueError, match="no-rdma makes no difference over tcp"):
-        gpu_paths.environment(Way("no-rdma", INTER, CUDA, TCP), "1.22.0")
+        gpu_paths.gpu_path_variables(Way("no-rdma", INTER, CUDA, TCP), "1.22.0")
 
 
 # --- GPUs of AMD: nothing was run, so the tests hold what the sources say -----------------------
@@ -320,26 +320,28 @@ def test_configurations_that_change_nothing_on_a_gpu_of_amd_are_not_run_there():
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
 )
 def test_a_gpu_of_amd_has_transports_of_its_own(way, names):
-    variables = gpu_paths.environment(Way(*way, ROCM), "1.18.1", "mlx5_0:1")
+    variables = gpu_paths.gpu_path_variables(Way(*way, ROCM), "1.18.1", "mlx5_0:1")
     assert variables["UCX_TLS"] == names
     assert not any(name.startswith("GDRCOPY") for name in variables)
 
 
 def test_the_ucx_that_still_has_rocm_gdr_is_refused():
     with pytest.raises(ValueError, match=r"the paths of rocm memory is known for 1\.14 to 1\.22"):
-        gpu_paths.environment(Way("all", INTRA, ROCM), "1.13.1")
+        gpu_paths.gpu_path_variables(Way("all", INTRA, ROCM), "1.13.1")
 
 
 def test_no_run_on_a_gpu_of_amd_passes_before_a_real_log_was_seen():
     way = Way("all", INTRA, ROCM)
-    env = gpu_paths.environment(way, "1.18.1")
+    env = gpu_paths.gpu_path_variables(way, "1.18.1")
     log = said(
         ("all", INTRA), "1.18.1", lanes=("sysv/memory", "rocm_ipc/rocm_ipc"), memory="HH",
         env=dict.fromkeys(RANKS, env),
     )  # fmt: skip
     carried = replace(log.tables[0].rows[0], lanes={"rocm_ipc/rocm_ipc": 1.0})
     tables = tuple(replace(each, memory="rocm/GPU0", rows=(carried,)) for each in log.tables)
-    proof = gpu_paths.prove(way, replace(log, tables=tables), Sent("DD"), "1.18.1", processes=2)
+    proof = gpu_paths.prove_gpu_paths(
+        way, replace(log, tables=tables), Sent("DD"), "1.18.1", processes=2
+    )
     assert proof.problems == (ROCM.unproven,)
     assert (proof.means, "rocm_ipc/rocm_ipc" in proof.lanes) == ("protocol table", True)
 

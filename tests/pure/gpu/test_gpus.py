@@ -9,7 +9,7 @@ import pytest
 from real_outputs import DATA
 
 from assay.accused import Against, How
-from assay.fleet.coordinator_log import parse
+from assay.fleet.coordinator_log import parse_coordinator_log
 from assay.gpu import gpu_ways
 from assay.gpu.gpu_ways import HOST, Copy, Turn
 from assay.gpu.gpus import GPUS
@@ -249,7 +249,7 @@ def log(name, rc=0, nodes=1, change=("", "")):
         for node in range(nodes)
     ]
     lines = [first, *entries, {"gone": {}, "end": True}]
-    return parse("".join(json.dumps(line) + "\n" for line in lines))
+    return parse_coordinator_log("".join(json.dumps(line) + "\n" for line in lines))
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def written_until(way, rc, tail=""):
     assert begun in out
     head = {"asked": 1, "met": {"0": "node01"}, "absent": []}
     entry = {"node": 0, "look": 1, "turn": 0, "rc": rc, "out": out.split(begun)[0] + begun + tail}
-    return parse(
+    return parse_coordinator_log(
         "".join(json.dumps(each) + "\n" for each in (head, entry, {"gone": {}, "end": True}))
     )
 

@@ -39,7 +39,7 @@ BETTER = {"latency": 1, "bandwidth": -1, "messages_per_s": -1}
 
 
 def rows_of(name):
-    parsed = registry.parse((DATA / name).read_text(), last_size=HEALTHY[name][1])
+    parsed = registry.parse_output((DATA / name).read_text(), last_size=HEALTHY[name][1])
     assert parsed.rows
     return parsed.rows
 
@@ -250,7 +250,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_cell_of_iozone_that_is_far_slower_than_its_neighbours(name):
-    parsed = registry.parse((DATA / "iozone" / name).read_text())
+    parsed = registry.parse_output((DATA / "iozone" / name).read_text())
     operations = [column for column in parsed.units if not column.endswith("_size")]
     judgement = judge_ratios([curves.cells(parsed.rows, operations)])
     assert judgement.verdict is Verdict.PASS, judgement.why

@@ -146,7 +146,7 @@ FILES = [site.with_name("references.yaml") for site in SITES.values()]
 
 def test_the_first_entry_of_our_files_is_the_one_with_the_most_keys():
     """Once, the number of keys decided, and the order decides the same."""
-    found = [pair for file in FILES for pair in overlapping(reference_files.read(file))]
+    found = [pair for file in FILES for pair in overlapping(reference_files.read_references(file))]
     assert [*overlapping(GOOD)]
     for first, second in found:
         keys = [sum(not reference_files.is_any(v) for v in x.values()) for x in (first, second)]
@@ -334,7 +334,7 @@ def test_a_number_of_yaml_1_2_is_a_number(tmp_path):
 )
 def test_hardware_that_does_not_exist_is_an_error(hardware, said):
     with pytest.raises(ReferencesError, match=said):
-        peaks.check(SITE, hardware)
+        peaks.check_hardware(SITE, hardware)
 
 
 def test_what_several_sites_expect_is_written_once(tmp_path):
@@ -534,10 +534,10 @@ def test_a_file_of_hardware_without_its_shape_is_refused(tmp_path, text, said):
     site.mkdir()
     (site / "hardware.yaml").write_text(text)
     with pytest.raises(ReferencesError, match=said) as error:
-        peaks.check(site, {})
+        peaks.check_hardware(site, {})
     assert str(site / "hardware.yaml") in str(error.value)
 
 
 def test_the_extra_hardware_is_a_mapping():
     with pytest.raises(ReferencesError, match="'v100' is not a mapping; write it like"):
-        peaks.check(SITE, "v100")
+        peaks.check_hardware(SITE, "v100")

@@ -41,8 +41,8 @@ def test_nothing_that_is_judged_is_taken_out_of_recorded_outputs() -> None:
         after = recorded.redacted(before, KNOWN)
         if after == before:
             continue
-        assert ucx_log.parse(after).tables == ucx_log.parse(before).tables, path
-        seen, saw = openmpi.parse(after), openmpi.parse(before)
+        assert ucx_log.parse_ucx_log(after).tables == ucx_log.parse_ucx_log(before).tables, path
+        seen, saw = openmpi.parse_openmpi(after), openmpi.parse_openmpi(before)
         worlds += saw.worlds
         hidden = {name for name, value in saw.settings.items() if seen.settings[name] != value}
         assert hidden <= {"orte_top_session_dir", "orte_jobfam_session_dir"}, path

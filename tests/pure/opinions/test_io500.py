@@ -45,7 +45,7 @@ def test_the_second_phase_of_ior_reads_and_compares_what_the_first_one_wrote():
 def test_files_without_data_are_not_read():
     easy, hard = (io500.options_of_mdtest(pattern, 300, 10) for pattern in io500.PATTERNS)
 
-    assert io500.operations(io500.EASY) == ["create", "stat", "remove"]
+    assert io500.mdtest_operations(io500.EASY) == ["create", "stat", "remove"]
     assert "-E" not in easy and "-X" not in easy
     assert "-E" in hard and "-X" in hard
     assert ("-u" in easy, "-u" in hard) == (True, False)

@@ -19,7 +19,7 @@ def outputs():
     for name, text in TEXTS.items():
         how = name.removeprefix("ucx_perftest.").split(".")[-1].removesuffix("-log")
         if how in SIZES:
-            parsed = ucx_perftest.parse(text)
+            parsed = ucx_perftest.parse_ucx_perftest(text)
             yield parsed, SIZES[how], parsed.rows[-1]["iterations"]
 
 

@@ -44,10 +44,10 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_other_forms_have_the_same_rows(form):
-    parsed = babelstream.parse(FORMS[form])
+    parsed = babelstream.parse_babelstream(FORMS[form])
 
     assert parsed.sound, parsed.problems
-    assert parsed.rows == babelstream.parse(TEXT).rows[: len(parsed.rows)]
+    assert parsed.rows == babelstream.parse_babelstream(TEXT).rows[: len(parsed.rows)]
     assert len(parsed.rows) == 4 + (form != "2.0")
     assert parsed.facts["repetitions"] == 10
 
@@ -58,7 +58,7 @@ def test_other_forms_have_the_same_rows(form):
 def test_all_units_become_one(unit, factor):
     text = re.sub(r"(?m)^Array.*\n|^Total.*\n", "", TEXT).replace("MB/s", f"{unit}/s")
 
-    parsed = babelstream.parse(text)
+    parsed = babelstream.parse_babelstream(text)
 
     assert parsed.at("bandwidth", kernel="Copy") == pytest.approx(float(ROWS[0][1]) * factor)
 
@@ -67,12 +67,14 @@ def test_one_kernel_alone_is_whole_where_the_program_says_so():
     only = TEXT.replace(" Classic kernels", "Running Triad")
     only = "".join(line for line in only.splitlines(True) if not re.match("Copy|Mul|Add|Dot", line))
 
-    assert babelstream.parse(only).sound
-    assert not babelstream.parse(edited(only, "Running Triad", " Classic kernels")).complete
+    assert babelstream.parse_babelstream(only).sound
+    assert not babelstream.parse_babelstream(
+        edited(only, "Running Triad", " Classic kernels")
+    ).complete
 
 
 test_a_bad_line_is_a_problem = problems(
-    babelstream.parse,
+    babelstream.parse_babelstream,
     TEXT,
     [
         (
@@ -97,13 +99,13 @@ test_a_bad_line_is_a_problem = problems(
 )
 
 test_an_output_that_was_cut_is_not_complete = incomplete(
-    babelstream.parse,
+    babelstream.parse_babelstream,
     TEXT,
     [(TEXT[TEXT.index("Dot ") :], ""), (TEXT[TEXT.index("Mul ") :], ""), (TEXT, csv()[:150])],
 )
 
 test_what_has_no_table_is_refused_with_its_reason = refused(
-    babelstream.parse,
+    babelstream.parse_babelstream,
     TEXT,
     [
         ("Function ", "Functions ", "no table of BabelStream"),

@@ -12,11 +12,11 @@ from real_outputs import texts
 
 from assay.archive.certificate.again import evaluate
 from assay.parse import Parsed, Quantity, formulas
-from assay.parse.registry import parse
+from assay.parse.registry import parse_output
 from assay.workloads import osu as programs
 
-LATENCY = parse(texts("osu")["osu_latency.5.7.np2"])
-HPCC = parse(texts("hpcc")["np2"])
+LATENCY = parse_output(texts("osu")["osu_latency.5.7.np2"])
+HPCC = parse_output(texts("hpcc")["np2"])
 
 
 def none(*_of: Any) -> float:

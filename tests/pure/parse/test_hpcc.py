@@ -18,11 +18,13 @@ def test_every_rate_and_latency_of_the_summary_is_a_metric():
     summary = NP2.split("Begin of Summary section.\n")[1]
     keys = [line.split("=")[0] for line in summary.split("\n") if "=" in line]
 
-    assert {key for key in keys if key.endswith(endings)} == set(hpcc.parse(NP2).column("metric"))
+    assert {key for key in keys if key.endswith(endings)} == set(
+        hpcc.parse_hpcc(NP2).column("metric")
+    )
 
 
 test_what_a_part_of_hpcc_says_of_itself_is_heard = problems(
-    hpcc.parse,
+    hpcc.parse_hpcc,
     NP2,
     [
         ("Success=1", "Success=0", "Success=0"),
@@ -55,14 +57,14 @@ test_what_a_part_of_hpcc_says_of_itself_is_heard = problems(
 def test_problems_of_the_hpl_section_name_lines_of_the_file():
     text = edited("0.0039687 ...... PASSED", "0.0039687 ...... FAILED")
 
-    (problem,) = [p for p in hpcc.parse(text).problems if "residual check FAILED" in p]
+    (problem,) = [p for p in hpcc.parse_hpcc(text).problems if "residual check FAILED" in p]
 
     number = int(problem.split(":")[0].removeprefix("line "))
     assert text.split("\n")[number - 1].endswith("FAILED")
 
 
 test_a_part_that_is_missing_is_not_complete = incomplete(
-    hpcc.parse,
+    hpcc.parse_hpcc,
     NP2,
     [
         ("End of MPIFFT section.\n", ""),
@@ -77,22 +79,22 @@ test_a_part_that_is_missing_is_not_complete = incomplete(
 
 
 def test_a_version_that_is_not_known_is_named():
-    parsed = hpcc.parse(edited("version 1.5.0", "version 11.5.0"))
+    parsed = hpcc.parse_hpcc(edited("version 1.5.0", "version 11.5.0"))
     assert parsed.sound
     assert (parsed.version, parsed.facts["read_as"]) == ("11.5.0", "1.5")
-    assert "read_as" not in hpcc.parse(NP2).facts
+    assert "read_as" not in hpcc.parse_hpcc(NP2).facts
 
 
 def test_one_rank_sends_no_messages():
-    parsed = hpcc.parse(NP1)
+    parsed = hpcc.parse_hpcc(NP1)
     assert parsed.sound
     assert not [name for name in parsed.column("metric") if "Ring" in name or "PingPong" in name]
-    several = hpcc.parse(NP1.replace("CommWorldProcs=1", "CommWorldProcs=2"))
+    several = hpcc.parse_hpcc(NP1.replace("CommWorldProcs=1", "CommWorldProcs=2"))
     assert any("not measured: MaxPingPongLatency_usec=-1" in said for said in several.problems)
 
 
 test_what_comes_twice_is_refused = refused(
-    hpcc.parse,
+    hpcc.parse_hpcc,
     NP2,
     [
         ("Begin of MPIFFT section.\n", 2 * "Begin of MPIFFT section.\n", "twice"),
@@ -106,5 +108,5 @@ def test_an_unknown_hpl_inside_is_named():
     text = head + "Begin of HPL section." + tail.replace("HPLinpack 2.0", "HPLinpack 3.0")
 
     with pytest.raises(ParseError, match="only HPLinpack") as error:
-        hpcc.parse(text)
+        hpcc.parse_hpcc(text)
     assert "HPLinpack 3.0" in text.split("\n")[error.value.line - 1]

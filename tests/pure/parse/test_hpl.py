@@ -15,7 +15,7 @@ edited = partial(real_outputs.edited, TEXTS["progress_and_timing.np2"])
 
 
 def test_fixed_and_scientific_residuals_are_the_same_number():
-    fixed = hpl.parse(edited("   3.47532332e-03 ......", "        0.0034753 ......"))
+    fixed = hpl.parse_hpl(edited("   3.47532332e-03 ......", "        0.0034753 ......"))
 
     assert fixed.sound
     assert fixed.rows[0]["residual"] == pytest.approx(3.47532332e-03, rel=1e-4)
@@ -31,11 +31,11 @@ def test_columns_are_read_by_header():
         row, "WR11C2R4 300 32 1 2 6.5783e+00 0.00"
     )
 
-    assert hpl.parse(turned).rows == hpl.parse(text).rows
+    assert hpl.parse_hpl(turned).rows == hpl.parse_hpl(text).rows
 
 
 test_what_the_checks_of_hpl_say_is_heard = problems(
-    hpl.parse,
+    hpl.parse_hpl,
     TEXTS["progress_and_timing.np2"],
     [
         ("e-03 ...... PASSED", "e-03 ...... FAILED", "FAILED"),
@@ -54,7 +54,7 @@ test_what_the_checks_of_hpl_say_is_heard = problems(
 
 
 test_less_than_the_header_asks_for_is_not_complete = incomplete(
-    hpl.parse,
+    hpl.parse_hpl,
     TEXTS["progress_and_timing.np2"],
     [
         ("N      :    1000     2000 ", "N      :    1000     2000     3000 "),
@@ -75,7 +75,7 @@ def test_killed_between_two_problems():
     text = TEXTS["progress_and_timing.np2"]
     cut = text[: text.index("Column=000001024")]
 
-    parsed = hpl.parse(cut)
+    parsed = hpl.parse_hpl(cut)
 
     assert not parsed.complete
     assert parsed.column("n") == [1000]
@@ -85,7 +85,7 @@ def test_a_result_without_its_residual_has_not_passed():
     text = TEXTS["plain.np2"]
     cut = text[: text.index("||Ax-b||_oo/(eps")]
 
-    row = hpl.parse(cut).rows[0]
+    row = hpl.parse_hpl(cut).rows[0]
 
     assert row["passed"] is False
     assert math.isnan(row["residual"])
@@ -95,7 +95,7 @@ KNOWN = "HPLinpack 2.3  --"
 UNKNOWN = ["HPLinpack 2.4  --", "HPLinpack 12.3  --", "HPL-NG 2.3  --"]
 
 test_an_unknown_version_name_or_column_is_named = refused(
-    hpl.parse,
+    hpl.parse_hpl,
     TEXTS["progress_and_timing.np2"],
     [
         *((KNOWN, banner, f"^line 2: .*'{banner} ") for banner in UNKNOWN),
@@ -128,7 +128,7 @@ def of_nvidia(version="24.3.0", per_gpu=True):
 
 @pytest.mark.parametrize(("version", "per_gpu"), [("1.0.0", False), ("24.3.0", True)])
 def test_the_rate_of_all_gpus_is_read_and_not_that_of_one(version, per_gpu):
-    parsed = hpl.parse(of_nvidia(version, per_gpu))
+    parsed = hpl.parse_hpl(of_nvidia(version, per_gpu))
 
     assert parsed.sound
     assert (parsed.program, parsed.version) == ("xhpl (HPL-NVIDIA)", version)
@@ -141,7 +141,7 @@ def test_the_rate_of_all_gpus_is_read_and_not_that_of_one(version, per_gpu):
 def test_gpu_hpl_that_failed_is_no_result():
     text = of_nvidia()
     begun = text[: text.index("T/V                N")]
-    parsed = hpl.parse(begun + "HPL ERROR: CUBLAS initialization failed\n")
+    parsed = hpl.parse_hpl(begun + "HPL ERROR: CUBLAS initialization failed\n")
     assert not parsed.complete
     assert has(parsed.problems, "CUBLAS initialization failed")
 
@@ -149,14 +149,14 @@ def test_gpu_hpl_that_failed_is_no_result():
 def test_a_rate_per_gpu_without_the_banner_of_nvidia_is_refused():
     text = of_nvidia().replace(BANNER.format("24.3.0") + RULE, "")
     with pytest.raises(ParseError, match="unknown columns in the table of HPL"):
-        hpl.parse(text)
+        hpl.parse_hpl(text)
 
 
 @pytest.mark.parametrize("other", ["WC11C2R4", "WR01C2R4", "WR10C2R4", "WR11L2R4", "WR11C2C4"])
 def test_rows_show_how_hpl_factored(other):
     text = TEXTS["plain.np2"]
-    assert hpl_input.otherwise(hpl.parse(text).rows) == []
-    rows = hpl.parse(text.replace("WR11C2R4", other)).rows
+    assert hpl_input.otherwise(hpl.parse_hpl(text).rows) == []
+    rows = hpl.parse_hpl(text.replace("WR11C2R4", other)).rows
     assert hpl_input.otherwise(rows) == [
         f"HPL ran {other} (column T/V), its input file asks for WR11C2R4"
     ]

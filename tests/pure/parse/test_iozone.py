@@ -19,7 +19,7 @@ def test_each_value_is_as_printed(name):
     body = TEXTS[name].split("freread")[1].split("iozone test complete.")[0]
     printed = [line.split() for line in body.split("\n") if line.strip()]
 
-    rows = iozone.parse(TEXTS[name]).rows
+    rows = iozone.parse_iozone(TEXTS[name]).rows
 
     assert [[str(value) for value in row.values()] for row in rows] == printed
 
@@ -27,7 +27,7 @@ def test_each_value_is_as_printed(name):
 def test_numbers_that_run_into_each_other():
     text = TEXTS["3.414.auto"]
     (line,) = [line for line in text.split("\n") if line.split()[:2] == ["256", "256"]]
-    parsed = iozone.parse(text)
+    parsed = iozone.parse_iozone(text)
 
     assert len(line.split()) < len(parsed.rows[0])
     assert parsed.sound
@@ -44,10 +44,10 @@ def test_a_number_wider_than_its_column_is_refused_not_guessed():
     wide = line[:24] + rate.ljust(9, "7") + line[32:]
 
     with pytest.raises(ParseError, match="does not fit") as error:
-        iozone.parse(edited(line, wide, "3.414.auto"))
+        iozone.parse_iozone(edited(line, wide, "3.414.auto"))
     assert error.value.text.split() == wide.split()
     with pytest.raises(ParseError, match="does not fit"):
-        iozone.parse(edited(line, line + "7", "3.414.auto"))
+        iozone.parse_iozone(edited(line, line + "7", "3.414.auto"))
 
 
 @pytest.mark.parametrize("digits", [8, 9])
@@ -61,14 +61,16 @@ def test_blanks_after_the_last_number_do_not_hide_that_it_was_pushed(digits):
     text = text.replace(rows[-1][:58], rows[-1][:24] + rate.ljust(digits, "7") + rows[-1][32:58])
 
     if digits == 8:
-        assert iozone.parse(text).rows[-1]["write"] == int(rate.ljust(8, "7"))
+        assert iozone.parse_iozone(text).rows[-1]["write"] == int(rate.ljust(8, "7"))
     else:
         with pytest.raises(ParseError, match="does not fit"):
-            iozone.parse(text)
+            iozone.parse_iozone(text)
 
 
 def test_a_duration_below_half_a_microsecond_is_0():
-    assert iozone.parse(edited("        3        1", "        3        0", "microseconds")).sound
+    assert iozone.parse_iozone(
+        edited("        3        1", "        3        0", "microseconds")
+    ).sound
 
 
 def test_without_its_command_line_nothing_is_known_to_be_complete():
@@ -77,15 +79,15 @@ def test_without_its_command_line_nothing_is_known_to_be_complete():
     # The output looks like a run with one file of 512 KiB in records of 4 KiB. Such a run needs no
     # options.
     text = edited("            4096      64 ", "             512       4 ", "fsync_close")
-    assert iozone.parse(text.replace("-s 4m -r 64k ", "")).complete
-    assert not iozone.parse(text.replace(command, "")).complete
+    assert iozone.parse_iozone(text.replace("-s 4m -r 64k ", "")).complete
+    assert not iozone.parse_iozone(text.replace(command, "")).complete
 
 
 def test_the_last_number_of_a_cut_text_is_not_believed():
     text = TEXTS["osync"]
     cut = text[: text.index("20604163") + 4]
 
-    parsed = iozone.parse(cut)
+    parsed = iozone.parse_iozone(cut)
 
     assert not parsed.complete
     assert [row["record_size"] for row in parsed.rows] == [64]
@@ -115,7 +117,7 @@ def test_what_the_command_line_asks_for(command, missing):
     text = edited("iozone -a -n 64k -g 1m -i 0 -i 1 -f t", command, "auto")
     text = text.replace("\tUsing minimum file size of 64 kilobytes.\n", "")
 
-    parsed = iozone.parse(text)
+    parsed = iozone.parse_iozone(text)
 
     assert parsed.complete is (missing == 0)
     said = [problem for problem in parsed.problems if problem.startswith("no row for")]
@@ -126,19 +128,19 @@ def test_no_file_is_smaller_than_a_page():
     # IOzone rounds -n 3 up to one page and prints so.
     text = edited("-n 64k -g 1m", "-n 3 -g 1m", "auto")
 
-    assert iozone.parse(text).complete
+    assert iozone.parse_iozone(text).complete
 
 
 @pytest.mark.parametrize("rate", ["   464825", "        0"])
 def test_a_rate_of_0_is_a_problem(rate):
-    parsed = iozone.parse(edited("   464825", rate))
+    parsed = iozone.parse_iozone(edited("   464825", rate))
 
     assert parsed.complete
     assert parsed.sound is (rate.strip() != "0")
 
 
 test_what_is_not_iozones_table_is_refused = refused(
-    iozone.parse,
+    iozone.parse_iozone,
     TEXTS["osync"],
     [
         ("$Revision: 3.489 $", "$Revision: 4.001 $", "only IOzone 3"),

@@ -17,7 +17,7 @@ def test_unsuccessful_is_not_successful():
     # UNSUCCESSFUL contains the word SUCCESSFUL.
     text = edited("               SUCCESSFUL", "             UNSUCCESSFUL")
 
-    parsed = npb.parse(text)
+    parsed = npb.parse_npb(text)
 
     assert parsed.complete
     assert len(parsed.problems) == 1
@@ -25,7 +25,7 @@ def test_unsuccessful_is_not_successful():
 
 
 test_what_is_wrong_with_the_numbers = problems(
-    npb.parse,
+    npb.parse_npb,
     FULL,
     [
         ("        3644.71", "            NaN", "Mop/s total = NaN"),
@@ -39,13 +39,13 @@ test_what_is_wrong_with_the_numbers = problems(
 
 
 def test_a_field_too_narrow_for_its_number_is_not_a_number():
-    parsed = npb.parse(edited("        3644.71", "   ************"))
+    parsed = npb.parse_npb(edited("        3644.71", "   ************"))
 
     assert math.isnan(parsed.rows[0]["mops_total"])
 
 
 test_a_part_that_is_missing_or_misplaced_is_not_complete = incomplete(
-    npb.parse,
+    npb.parse_npb,
     FULL,
     [
         (" Total number of processes:      4\n", ""),
@@ -73,7 +73,7 @@ OTHERS = [
 ]
 
 test_another_version_program_or_way_of_writing_is_named = refused(
-    npb.parse,
+    npb.parse_npb,
     FULL,
     [
         *((BANNER, other, f"line 3: only BT, CG, .*{re.escape(other[1:])}") for other in OTHERS),

@@ -29,7 +29,7 @@ def replaced(text, name, value):
 @pytest.mark.parametrize("of", ["S.x.np4", "W.x.np"])
 def test_a_real_output_is_sound(kernel, of):
     name = next(name for name in REAL if name.startswith(f"{kernel}.{of}"))
-    parsed = npb.parse(REAL[name])
+    parsed = npb.parse_npb(REAL[name])
     assert parsed.sound, parsed.problems
     assert name.startswith(parsed.program)
     (row,) = parsed.rows
@@ -42,7 +42,7 @@ def test_a_real_output_is_sound(kernel, of):
 def test_what_contradicts_itself(kernel):
     """Each number of the results, in an output in which its rounding hides nothing."""
     text = REAL[next(n for n in REAL if n.startswith(f"{kernel}.W.x"))]
-    (row,) = npb.parse(text).rows
+    (row,) = npb.parse_npb(text).rows
     change = partial(replaced, text)
     rate = f"{1.5 * row['mops_total']:.2f}"
     for damaged, said in (
@@ -57,7 +57,7 @@ def test_what_contradicts_itself(kernel):
         (change("Class", "S"), "class W, but S in the results"),
         (text.replace("(class W)", "(class S)"), "class S, but W in the results"),
     ):
-        parsed = npb.parse(damaged)
+        parsed = npb.parse_npb(damaged)
         assert parsed.complete
         assert has(parsed.problems, said), (said, parsed.problems)
 
@@ -66,28 +66,28 @@ def test_what_contradicts_itself(kernel):
 def test_the_time_follows_from_the_operations_and_the_rate(kernel):
     """IS, FT and MG of class W take a tenth of a second, of which two digits are printed."""
     text = REAL[next(n for n in REAL if n.startswith(f"{kernel}.W.x"))]
-    (row,) = npb.parse(text).rows
-    problems = npb.parse(replaced(text, "Time in seconds", f"{1.1 * row['time']:.2f}")).problems
+    (row,) = npb.parse_npb(text).rows
+    problems = npb.parse_npb(replaced(text, "Time in seconds", f"{1.1 * row['time']:.2f}")).problems
     assert has(problems, r"time .*, mops_total .*, counted .* contradict each other: "), problems
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_problem_of_another_size_is_not_of_its_class(kernel):
     text = REAL[next(n for n in REAL if n.startswith(f"{kernel}.W.x"))]
-    (row,) = npb.parse(text).rows
+    (row,) = npb.parse_npb(text).rows
     size = "x".join(str(2 * int(edge)) for edge in row["size"].split("x"))
     header = re.search(r"^.*\(class W\)$", text, re.MULTILINE)[0]
     bigger = header.replace(re.search(r":( *\d.*\d) +\(", header)[1], f" {size}")
     damaged = replaced(edited(text, header, bigger), "Size", size)
-    assert has(npb.parse(damaged).problems, f"size {size}, but class W has {row['size']}")
+    assert has(npb.parse_npb(damaged).problems, f"size {size}, but class W has {row['size']}")
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_an_output_without_its_end_is_not_complete(kernel):
     text = REAL[f"{kernel}.S.x.np4"]
-    assert npb.parse(text).complete
+    assert npb.parse_npb(text).complete
     for end in ("npb@nas.nasa.gov", "Benchmark Completed", " Verification    =", " Mop/s total"):
-        assert not npb.parse(text[: text.index(end)]).complete
+        assert not npb.parse_npb(text[: text.index(end)]).complete
 
 
 @pytest.mark.parametrize(("name", "why"), [
@@ -98,19 +98,19 @@ def test_an_output_without_its_end_is_not_complete(kernel):
 def test_a_number_of_ranks_that_the_program_refuses_is_the_error(name, why):
     assert npb.recognise(REAL[name])
     with pytest.raises(npb.ParseError, match=f"NPB refuses to run: .*{why}"):
-        npb.parse(REAL[name])
+        npb.parse_npb(REAL[name])
 
 
 @pytest.mark.parametrize("name", ["cg.S.x.np3.idle", "is.S.x.np3.idle", "lu.S.x.np3.idle"])
 def test_ranks_that_do_not_compute_are_a_problem_of_a_run_that_verifies(name):
-    parsed = npb.parse(REAL[name])
+    parsed = npb.parse_npb(REAL[name])
     assert of_results("Verification").search(REAL[name])[2].strip() == "SUCCESSFUL"
     assert has(parsed.problems, "WARNING: Number of processes is not")
 
 
 @pytest.mark.parametrize("name", ["ft.S.x.np1.input", "lu.S.x.np1.input", "mg.S.x.np1.input"])
 def test_a_file_of_input_makes_another_problem_that_nobody_verifies(name):
-    parsed = npb.parse(REAL[name])
+    parsed = npb.parse_npb(REAL[name])
     assert parsed.program.endswith(".U.x")
     assert parsed.facts["input_file"]
     assert has(parsed.problems, "Verification = UNSUCCESSFUL")
@@ -127,7 +127,7 @@ def test_what_the_sources_print_of_a_wrong_result_is_a_problem(line, of):
     """The lines are made after the sources; none of the real runs was wrong."""
     text = REAL[f"{of}.S.x.np4"]
     damaged = edited(text, f"\n {of.upper()} Benchmark C", f"\n{line}\n {of.upper()} Benchmark C")
-    assert has(npb.parse(damaged).problems, re.escape(line.strip()))
+    assert has(npb.parse_npb(damaged).problems, re.escape(line.strip()))
 
 
 def test_the_parser_knows_the_problem_of_each_class():

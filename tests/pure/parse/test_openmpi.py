@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_outputs import edited, texts, torn
 
-from assay.parse.openmpi import OpenMpi, parse
+from assay.parse.openmpi import OpenMpi, parse_openmpi
 
 TEXTS = texts("openmpi")
 
@@ -60,7 +60,7 @@ FAILED = {
 @pytest.mark.parametrize("name", sorted({*EVERY, *TEXTS}))
 def test_pml_and_world(name):
     by_pml, worlds, ranks = EVERY[name]
-    said = parse(TEXTS[name])
+    said = parse_openmpi(TEXTS[name])
 
     chosen = list(said.selected.values())
     assert {pml: chosen.count(pml) for pml in said.pml} == by_pml
@@ -70,11 +70,14 @@ def test_pml_and_world(name):
 
 
 def test_processes_of_two_hosts():
-    assert set(parse(TEXTS["4.1.4/two-hosts.np2"]).selected) == {("node0", 9785), ("node1", 9786)}
+    assert set(parse_openmpi(TEXTS["4.1.4/two-hosts.np2"]).selected) == {
+        ("node0", 9785),
+        ("node1", 9786),
+    }
 
 
 def test_settings_are_those_that_reached_the_program():
-    settings = parse(TEXTS["5.0.11/world.np2"]).settings
+    settings = parse_openmpi(TEXTS["5.0.11/world.np2"]).settings
 
     assert settings["pml"] == "ucx"
     assert settings["opal_common_ucx_devices"] == "any"
@@ -101,22 +104,25 @@ def test_settings_are_those_that_reached_the_program():
     ],
 )
 def test_the_line_that_says_why_mpi_gave_up(name, line):
-    assert line in parse(TEXTS[name]).aborts
+    assert line in parse_openmpi(TEXTS[name]).aborts
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_mpirun_is_believed_unless_every_rank_closed_mpi(rank):
     text = TEXTS["4.1.4/unheard.np2"]
-    process = sorted({pid for _, pid in parse(text).selected})[rank]
+    process = sorted({pid for _, pid in parse_openmpi(text).selected})[rank]
     one_missing = edited(text, f":{process}] mca: base: close: unloading component ob1", ":1] ")
 
-    assert parse(one_missing).aborts == (re.search("mpirun has exited due.*", text)[0],)
+    assert parse_openmpi(one_missing).aborts == (re.search("mpirun has exited due.*", text)[0],)
 
 
 def test_the_likely_cause_does_not_depend_on_the_pid_that_mpirun_prints():
     text = TEXTS["4.1.4/unheard.np2"]
 
-    assert parse(edited(text, "with PID 0 on", "with PID 4711 on")).aborts == parse(text).aborts
+    assert (
+        parse_openmpi(edited(text, "with PID 0 on", "with PID 4711 on")).aborts
+        == parse_openmpi(text).aborts
+    )
 
 
 # --- without the lines that prove, no proof -----------------------------------------------------
@@ -124,25 +130,27 @@ def test_the_likely_cause_does_not_depend_on_the_pid_that_mpirun_prints():
 
 @pytest.mark.parametrize("name", EVERY)
 def test_no_world_is_proven_unless_rank_0_names_itself(name):
-    said = parse(re.sub(r"(?m)^.* \((environment|file .*)\)\n", "", TEXTS[name]))
+    said = parse_openmpi(re.sub(r"(?m)^.* \((environment|file .*)\)\n", "", TEXTS[name]))
 
     assert (said.worlds, said.ranks_seen) == (0, 0)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_no_pml_is_known_unless_it_was_selected(name):
-    said = parse(re.sub(r"(?m)^.*\bselected.*\n", "", TEXTS[name]))
+    said = parse_openmpi(re.sub(r"(?m)^.*\bselected.*\n", "", TEXTS[name]))
 
     assert (said.pml, said.ranks_seen) == (frozenset(), 0)
 
 
 def test_a_rank_whose_lines_are_missing_is_missed():
     lines = TEXTS["4.1.4/world.np4"].splitlines(keepends=True)
-    lost = max(parse("".join(lines)).selected.keys() - parse("".join(lines)).leaders)
+    lost = max(
+        parse_openmpi("".join(lines)).selected.keys() - parse_openmpi("".join(lines)).leaders
+    )
     kept = [line for line in lines if f":{lost[1]:05}]" not in line]
     assert len(kept) < len(lines)
 
-    assert parse("".join(kept)).ranks_seen == 3
+    assert parse_openmpi("".join(kept)).ranks_seen == 3
 
 
 def test_one_of_the_two_lines_on_the_pml_is_enough():
@@ -151,7 +159,7 @@ def test_one_of_the_two_lines_on_the_pml_is_enough():
     for pattern in (r"(?m)^.*select: component ucx selected\n", r"(?m)^.*selected ucx best.*\n"):
         fewer = re.sub(pattern, "", text)
         assert fewer != text
-        assert parse(fewer).ranks_seen == 2
+        assert parse_openmpi(fewer).ranks_seen == 2
 
 
 # --- any text -----------------------------------------------------------------------------------
@@ -159,15 +167,15 @@ def test_one_of_the_two_lines_on_the_pml_is_enough():
 
 @given(st.text())
 def test_any_text_is_read(text):
-    assert isinstance(parse(text), OpenMpi)
+    assert isinstance(parse_openmpi(text), OpenMpi)
 
 
 @given(torn(TEXTS))
 def test_any_mixture_of_torn_lines_is_read(text):
-    said = parse(text)
+    said = parse_openmpi(text)
 
     assert said.ranks_seen in (0, len(said.selected))
 
 
 def test_absurd_numbers_are_read():
-    assert parse(TEXTS["4.1.4/world.np2"].replace(":", ":" + "9" * 5000)).worlds == 0
+    assert parse_openmpi(TEXTS["4.1.4/world.np2"].replace(":", ":" + "9" * 5000)).worlds == 0

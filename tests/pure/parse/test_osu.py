@@ -18,7 +18,7 @@ LOGGED = sorted(name for name in TEXTS if "-log." in name)
 
 @pytest.mark.parametrize("name", [n for n, said in parsed_of("osu").items() if said["complete"]])
 def test_no_row_is_lost_and_each_value_is_as_printed(name):
-    parsed = osu.parse(TEXTS[name])
+    parsed = osu.parse_osu(TEXTS[name])
 
     printed = [line for line in TEXTS[name].split("\n") if re.match(r" *\d", line)]
     assert [len(row) for row in parsed.rows] == [len(line.split()) for line in printed]
@@ -34,10 +34,10 @@ def test_no_row_is_lost_and_each_value_is_as_printed(name):
 def test_an_output_up_to_another_size_is_complete_only_for_who_asked_for_it():
     text = TEXTS["osu_latency.7.4.range.np2"]  # -m 8:65536
 
-    assert osu.parse(text, last_size=65536).sound
-    assert osu.parse(text, last_size=100_000).sound  # -m need not be a power of two
+    assert osu.parse_osu(text, last_size=65536).sound
+    assert osu.parse_osu(text, last_size=100_000).sound  # -m need not be a power of two
     for last_size in (None, 32768, 131072):
-        parsed = osu.parse(text, last_size=last_size)
+        parsed = osu.parse_osu(text, last_size=last_size)
         assert not parsed.complete
         assert has(parsed.problems, "line 18: the table ends at size 65536, not")
 
@@ -46,7 +46,7 @@ def test_an_output_up_to_another_size_is_complete_only_for_who_asked_for_it():
 def test_log_lines_of_ucx_and_open_mpi_are_no_rows(name):
     closing = "[vm:25942] mca: base: close: component ucx closed\n## exit code 0\n"
 
-    parsed = osu.parse(TEXTS[name] + closing, last_size=MIB)
+    parsed = osu.parse_osu(TEXTS[name] + closing, last_size=MIB)
 
     assert parsed.sound, parsed.problems
     assert parsed.column("size") == [1 << exponent for exponent in range(3, 21)]
@@ -55,20 +55,20 @@ def test_log_lines_of_ucx_and_open_mpi_are_no_rows(name):
 def test_what_follows_a_complete_table_is_not_of_it():
     text = LATENCY + "\nelapsed: 3 s\n12 files copied\nreal 0m1.2s"
 
-    assert osu.parse(text).sound
+    assert osu.parse_osu(text).sound
 
 
 def test_a_crash_after_the_last_row_is_not_overlooked():
     died = TEXTS["osu_latency.5.7.killed.np2"].split("8192                  100.79\n")[1]
 
-    parsed = osu.parse(LATENCY + died)
+    parsed = osu.parse_osu(LATENCY + died)
 
     assert parsed.complete
     assert has(parsed.problems, r"line 46: .*exited on signal 11")
 
 
 def test_the_memory_limit_is_named():
-    parsed = osu.parse(TEXTS["osu_bcast.5.7.memory-limit.np2"], last_size=4 * MIB)
+    parsed = osu.parse_osu(TEXTS["osu_bcast.5.7.memory-limit.np2"], last_size=4 * MIB)
 
     assert not parsed.complete
     assert has(parsed.problems, "line 2: memory limit .*1048576")
@@ -83,7 +83,7 @@ NO_ROUTE = "[1795172736.170211] [vm:1 :0]  ucp_ep.c:7 UCX  ERROR no route\n"
 
 
 test_a_bad_line_is_a_problem_that_names_it = problems(
-    osu.parse,
+    osu.parse_osu,
     LATENCY,
     [
         (ROW, "256                      nan\n", "line 12: latency is nan"),
@@ -104,14 +104,14 @@ test_a_bad_line_is_a_problem_that_names_it = problems(
 def test_a_rank_that_only_sends_may_take_no_time():
     text = edited(TEXTS["osu_gather.5.7.full.np2"], "0.05", "0.00")
 
-    assert osu.parse(text).sound
+    assert osu.parse_osu(text).sound
 
 
 def test_a_ucx_log_line_in_the_middle_of_a_row_is_taken_out():
     log = "[1795172736.170211] [vm:25942:0]  ucp_worker.c:1763 UCX  INFO  ep_cfg[0]: tag(tcp/lo)"
     text = edited(LATENCY, ROW, f"256      {log}\n               1.45\n")
 
-    parsed = osu.parse(text)
+    parsed = osu.parse_osu(text)
 
     assert parsed.sound, parsed.problems
     assert parsed.at("latency", size=256) == 1.45
@@ -121,11 +121,11 @@ def test_a_ucx_log_line_in_the_middle_of_a_row_is_taken_out():
     "name", ["osu_latency.7.2.np2", "osu_mbw_mr.7.2.np2", "osu_barrier.7.2.np2"]
 )
 def test_singletons_after_each_other(name):
-    parsed = osu.parse(TEXTS[name] * 2)
+    parsed = osu.parse_osu(TEXTS[name] * 2)
 
     assert has(parsed.problems, "second .*singletons")
     if "size" in parsed.units:
-        assert parsed.rows == osu.parse(TEXTS[name]).rows
+        assert parsed.rows == osu.parse_osu(TEXTS[name]).rows
 
 
 @pytest.mark.parametrize(
@@ -134,33 +134,33 @@ def test_singletons_after_each_other(name):
 def test_singletons_at_the_same_time(name):
     text = "".join(f"{line}\n{line}\n" for line in TEXTS[name].split("\n")[:-1])
 
-    assert has(osu.parse(text).problems, "singletons")
+    assert has(osu.parse_osu(text).problems, "singletons")
 
 
 def test_rows_of_a_second_table_without_headings():
     rows = LATENCY.split("MPI_CHAR.\n")[1]
 
-    assert has(osu.parse(LATENCY + rows).problems, "size 1 after size 4194304: .*singletons")
+    assert has(osu.parse_osu(LATENCY + rows).problems, "size 1 after size 4194304: .*singletons")
 
 
 def test_a_rate_of_0_is_a_small_number_beside_its_message_rate():
     slow = TEXTS["osu_mbw_mr.7.4.validate.slow.np4"]
-    parsed = osu.parse(slow, last_size=1 << 20)
+    parsed = osu.parse_osu(slow, last_size=1 << 20)
     assert parsed.sound
     assert parsed.rows[0]["bandwidth"] == 0
     wrong = slow.replace("0.00             93.91", "0.00          93910.91")
-    problems = osu.parse(wrong, last_size=1 << 20).problems
+    problems = osu.parse_osu(wrong, last_size=1 << 20).problems
     assert has(problems, "size 1, bandwidth 0 contradict each other")
     nothing = slow.replace("93.91", " 0.00")
-    problems = osu.parse(nothing, last_size=1 << 20).problems
+    problems = osu.parse_osu(nothing, last_size=1 << 20).problems
     assert has(problems, "messages_per_s is 0.00, which is not a measured value")
 
 
 def test_only_mbw_mr_repeats_its_title():
     assert TEXTS["osu_mbw_mr.7.2.np2"].count("# OSU") == 2
-    assert osu.parse(TEXTS["osu_mbw_mr.7.2.np2"]).sound
+    assert osu.parse_osu(TEXTS["osu_mbw_mr.7.2.np2"]).sound
     title, rest = LATENCY.split("\n", 1)
-    assert not osu.parse(f"{title}\n{title}\n{rest}").sound
+    assert not osu.parse_osu(f"{title}\n{title}\n{rest}").sound
 
 
 # --- validation ---------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_any_word_but_pass_is_a_problem():
     text = TEXTS["osu_alltoall.6.2.validate.np2"]
     line = next(line for line in text.split("\n") if line.startswith("64 "))
 
-    parsed = osu.parse(edited(text, line, line.replace("Pass", "Skip")))
+    parsed = osu.parse_osu(edited(text, line, line.replace("Pass", "Skip")))
 
     assert parsed.complete
     assert has(parsed.problems, "validation says Skip: '64 ")
@@ -181,7 +181,7 @@ def test_the_versions_whose_reductions_are_not_compared(version, validates):
     # Sources: the code of 7.0 and 7.1, and the CHANGES of 7.4. The table is that of 7.2.
     text = edited(TEXTS["osu_allreduce.7.2.validate.np2"], "v7.2", f"v{version}")
 
-    assert osu.parse(text).facts["validates"] is validates
+    assert osu.parse_osu(text).facts["validates"] is validates
 
 
 # --- headers ------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_the_versions_whose_reductions_are_not_compared(version, validates):
 
 @pytest.mark.parametrize("version", ["9.9", "4.4.1"])
 def test_a_version_that_is_not_known_is_named(version):
-    parsed = osu.parse(edited(LATENCY, "v7.2", f"v{version}"))
+    parsed = osu.parse_osu(edited(LATENCY, "v7.2", f"v{version}"))
     assert (parsed.version, parsed.facts["read_as"]) == (version, "7")
     assert parsed.complete
 
@@ -215,7 +215,7 @@ ONE_SIDED = "# Window creation: MPI_Win_allocate|# Synchronization: MPI_Win_flus
 )
 def test_one_sided_and_threaded_programs(test, program):
     text = made(test, f"{ONE_SIDED}Latency (us)", "1     2.50", "2     2.60")
-    parsed = osu.parse(text, last_size=2)
+    parsed = osu.parse_osu(text, last_size=2)
     assert parsed.complete
     assert parsed.program == program
     assert parsed.column("latency") == [2.5, 2.6]
@@ -232,7 +232,10 @@ def test_one_sided_and_threaded_programs(test, program):
 )
 def test_one_sided_bandwidth(test, program):
     text = made(test, f"{ONE_SIDED}Bandwidth (MB/s)", "1     2.50", "2     4.60")
-    assert (osu.parse(text, last_size=2).program, osu.parse(text).complete) == (program, False)
+    assert (osu.parse_osu(text, last_size=2).program, osu.parse_osu(text).complete) == (
+        program,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,7 +243,7 @@ def test_one_sided_bandwidth(test, program):
     [("MPI_Fetch_and_op", "osu_fop_latency"), ("MPI_Compare_and_swap", "osu_cas_latency")],
 )
 def test_programs_of_one_size(test, program):
-    parsed = osu.parse(made(f"{test} latency", f"{ONE_SIDED}Latency (us)", "8     0.45"))
+    parsed = osu.parse_osu(made(f"{test} latency", f"{ONE_SIDED}Latency (us)", "8     0.45"))
     assert parsed.sound and parsed.program == program
 
 
@@ -254,8 +257,8 @@ NON_BLOCKING = "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait||"
 def test_non_blocking_collectives(test, program):
     heads = "# Size  Overall(us)  Compute(us)  Pure Comm.(us)  Overlap(%)"
     text = made(f"MPI {test} Latency", NON_BLOCKING + heads, "1  9.00  5.00  4.10  2.50")
-    (row,) = osu.parse(text, last_size=1).rows
-    assert osu.parse(text, last_size=1).program == program
+    (row,) = osu.parse_osu(text, last_size=1).rows
+    assert osu.parse_osu(text, last_size=1).program == program
     assert (row["overall"], row["pure"], row["overlap"]) == (9.0, 4.1, 2.5)
 
 
@@ -264,12 +267,12 @@ def test_a_non_blocking_barrier_has_no_sizes():
     text = made(
         "MPI Non-blocking Barrier Latency", NON_BLOCKING + heads, "   9.00  5.00  4.10  2.50"
     )
-    parsed = osu.parse(text)
+    parsed = osu.parse_osu(text)
     assert parsed.sound and parsed.program == "osu_ibarrier"
 
 
 test_what_is_no_table_is_refused_with_the_reason = refused(
-    osu.parse,
+    osu.parse_osu,
     LATENCY,
     [
         (" v7.2", "", "no title"),
@@ -311,21 +314,21 @@ def cuda(text, send="DEVICE (D)", receive="DEVICE (D)"):
 )
 @pytest.mark.parametrize("name", ["osu_latency.5.7.np2", "osu_bw.7.2.np2"])
 def test_cuda_header_constructed_from_the_source(name, send, receive, buffers):
-    parsed = osu.parse(cuda(TEXTS[name], send, receive))
+    parsed = osu.parse_osu(cuda(TEXTS[name], send, receive))
 
     assert parsed.sound, parsed.problems
     assert parsed.facts["accelerator"] == "cuda"
     assert parsed.facts["buffers"] == buffers
-    assert parsed.rows == osu.parse(TEXTS[name]).rows
+    assert parsed.rows == osu.parse_osu(TEXTS[name]).rows
 
 
 def test_cuda_without_the_line_of_buffers_constructed_from_the_source():
     # Versions 5 to 7.3 always print the line, and 7.4 never does (print_preamble() in
     # c/util/osu_util_mpi.c).
     text = cuda(LATENCY).replace(SENDS.format("DEVICE (D)", "DEVICE (D)"), "")
-    assert has(osu.parse(text).problems, "line 1: cuda, but no line says where the buffers are")
+    assert has(osu.parse_osu(text).problems, "line 1: cuda, but no line says where the buffers are")
 
-    parsed = osu.parse(TEXTS["osu_latency.7.4.np2"].replace("OSU MPI ", "OSU MPI-CUDA "))
+    parsed = osu.parse_osu(TEXTS["osu_latency.7.4.np2"].replace("OSU MPI ", "OSU MPI-CUDA "))
     assert parsed.sound
     assert parsed.facts["accelerator"] == "cuda"
     assert "buffers" not in parsed.facts
@@ -335,7 +338,7 @@ def test_cuda_collective_constructed_from_the_source():
     # print_preamble() in util/osu_util_mpi.c of 5.7 names no buffers.
     text = TEXTS["osu_allreduce.5.7.full.np2"].replace("OSU MPI ", "OSU MPI-CUDA ")
 
-    parsed = osu.parse(text)
+    parsed = osu.parse_osu(text)
 
     assert parsed.sound
     assert parsed.facts["buffers"] == {"send": "device", "receive": "device"}

@@ -13,7 +13,7 @@ from real_outputs import DATA, parsed_of
 
 from assay import cli
 from assay.parse import ParseError
-from assay.parse.registry import PARSERS, parse, recognise
+from assay.parse.registry import PARSERS, parse_output, recognise
 
 #: Real outputs of each family: tests/data/<family>/*.txt.
 OUTPUTS = {
@@ -143,7 +143,7 @@ def test_the_registry_raises_nothing_else(text):
 
 def parse_or_none(text, last_size=None):
     try:
-        return parse(text, last_size=last_size)
+        return parse_output(text, last_size=last_size)
     except ParseError:
         return None
 
@@ -230,5 +230,5 @@ def test_a_cut_output_is_never_complete(family, short):
 @pytest.mark.parametrize("family", OUTPUTS)
 def test_line_ends_of_a_terminal_change_nothing(family):
     for name, (text, last_size) in complete(family).items():
-        again = parse(text.replace("\n", "\r\n"), last_size=last_size)
-        assert again.as_dict() == parse(text, last_size=last_size).as_dict(), name
+        again = parse_output(text.replace("\n", "\r\n"), last_size=last_size)
+        assert again.as_dict() == parse_output(text, last_size=last_size).as_dict(), name

@@ -84,9 +84,9 @@ CHANGES = [
 @pytest.mark.parametrize(("name", "old", "new", "said"), CHANGES)
 def test_a_changed_number_is_a_problem(name, old, new, said):
     text = (DATA / name).read_text()
-    assert registry.parse(text).sound
+    assert registry.parse_output(text).sound
     assert text.count(old) == 1
-    problems = registry.parse(text.replace(old, new)).problems
+    problems = registry.parse_output(text.replace(old, new)).problems
     assert any(said in problem for problem in problems), problems
 
 
@@ -94,7 +94,7 @@ def test_a_residual_of_zero_is_not_believed():
     text = (DATA / HPL).read_text()
     (line,) = [line for line in text.splitlines() if line.startswith("||Ax-b||")]
     residual = line.split("=")[1].split()[0]
-    problems = registry.parse(text.replace(residual, "0.00000000e+00")).problems
+    problems = registry.parse_output(text.replace(residual, "0.00000000e+00")).problems
     assert any("PASSED with a residual of 0" in problem for problem in problems)
 
 
@@ -114,7 +114,7 @@ def test_a_healthy_run_on_storage_of_any_speed_agrees(rate):
     ):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
-    assert registry.parse(text).problems == ()
+    assert registry.parse_output(text).problems == ()
 
 
 def test_rates_and_times_of_a_rank_that_no_machine_has():
@@ -125,19 +125,19 @@ def test_rates_and_times_of_a_rank_that_no_machine_has():
     ):
         changed = text.replace(summary, summary + "e3").replace(section, section + "000")
         changed = changed.replace(f"{summary}000e3", f"{summary}e3")
-        problems = registry.parse(changed).problems
+        problems = registry.parse_output(changed).problems
         assert [problem for problem in problems if said in problem], problems
     changed = text.replace(
         "RandomlyOrderedRingLatency_usec=0.2", "RandomlyOrderedRingLatency_usec=0.002"
     )
-    problems = registry.parse(changed).problems
+    problems = registry.parse_output(changed).problems
     assert any("no message takes less than 0.005" in problem for problem in problems)
 
 
 def test_a_rate_of_ptrans_that_was_changed_in_both_places_contradicts_its_time():
     text = (DATA / HPCC).read_text()
     changed = text.replace("PTRANS_GBs=3.21224", "PTRANS_GBs=321.224").replace("  3.212", "321.224")
-    problems = registry.parse(changed).problems
+    problems = registry.parse_output(changed).problems
     said = "PTRANS_GBs=321.224, but a matrix of order 500 took 0.00045593 s"
     assert [problem.split(": ")[1] for problem in problems] == [said]
 
@@ -161,7 +161,7 @@ def test_a_long_run_of_hpcc_and_a_large_memory_agree():
     ):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
-    assert registry.parse(text).problems == ()
+    assert registry.parse_output(text).problems == ()
 
 
 PERFTEST = "ucx-perftest/ucx_perftest.1.13.1.tag_lat.txt"
@@ -179,5 +179,5 @@ ROW = "0.471     0.857     0.857        8.90       8.90     1166694     1166694"
 def test_a_row_of_ucx_perftest_contradicts_itself(old, new, said):
     text = (DATA / PERFTEST).read_text()
     assert text.count(ROW) == 1
-    problems = registry.parse(text.replace(ROW, ROW.replace(old, new))).problems
+    problems = registry.parse_output(text.replace(ROW, ROW.replace(old, new))).problems
     assert any(said in problem for problem in problems), problems

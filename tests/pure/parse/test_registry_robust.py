@@ -16,7 +16,7 @@ def first_sound(family):
         if not said.get("problems") and said.get("rows"):
             last = said["rows"][-1].get("size") if family == "netpipe" else None
             path = f"{family}/{name}.txt"
-            if registry.parse(text_of(path), last_size=last).sound:
+            if registry.parse_output(text_of(path), last_size=last).sound:
                 return path, last
     raise LookupError(family)
 
@@ -44,10 +44,10 @@ def at_line(text, number, lines):
 @pytest.mark.parametrize("warning", [OPEN_MPI, LIBIBVERBS], ids=["open mpi", "libibverbs"])
 def test_a_warning_of_a_library_between_any_lines_is_no_fault(name, warning):
     text = text_of(name)
-    expected = registry.parse(text, last_size=SOUND[name])
+    expected = registry.parse_output(text, last_size=SOUND[name])
     lines = text.count("\n")
     for number in sorted({0, 1, lines // 4, lines // 2, 3 * lines // 4, lines}):
-        parsed = registry.parse(at_line(text, number, warning), last_size=SOUND[name])
+        parsed = registry.parse_output(at_line(text, number, warning), last_size=SOUND[name])
         assert parsed.sound, (number, parsed.problems)
         assert parsed.rows == expected.rows
 
@@ -58,8 +58,8 @@ def test_a_warning_of_a_library_between_any_lines_is_no_fault(name, warning):
 )
 def test_a_mark_of_the_byte_order_or_an_empty_line_is_no_fault(name, change):
     text = text_of(name)
-    expected = registry.parse(text, last_size=SOUND[name])
-    parsed = registry.parse(change.format(text), last_size=SOUND[name])
+    expected = registry.parse_output(text, last_size=SOUND[name])
+    parsed = registry.parse_output(change.format(text), last_size=SOUND[name])
     assert parsed.sound, parsed.problems
     assert parsed.rows == expected.rows
 
@@ -77,14 +77,14 @@ def test_a_mark_of_the_byte_order_or_an_empty_line_is_no_fault(name, change):
 )
 def test_an_error_between_two_rows_is_a_fault(name, lines):
     text = text_of(name)
-    parsed = registry.parse(at_line(text, text.count("\n") // 2, lines))
+    parsed = registry.parse_output(at_line(text, text.count("\n") // 2, lines))
     assert parsed.problems
 
 
 def test_a_row_of_ucx_perftest_cut_after_four_numbers_is_no_result():
     text = text_of("ucx-perftest/ucx_perftest.1.13.1.am_bw.txt")
     (row,) = [line for line in text.split("\n") if line.startswith("Final:")]
-    parsed = registry.parse(text.replace(row, " ".join(row.split()[:5])))
+    parsed = registry.parse_output(text.replace(row, " ".join(row.split()[:5])))
     assert not parsed.complete
     assert any("4 values for 8 columns" in problem for problem in parsed.problems)
 
@@ -92,9 +92,9 @@ def test_a_row_of_ucx_perftest_cut_after_four_numbers_is_no_result():
 @pytest.mark.parametrize("name", ["mpi_io_full", "ep_io", "mpi_io_simple"])
 def test_bt_io_without_its_part_about_io_is_incomplete(name):
     text = text_of(f"npb/bt.S.x.{name}.np4.txt")
-    assert registry.parse(text).sound
+    assert registry.parse_output(text).sound
     part = re.compile(r"^ BTIO.*\n|^   (?:I/O|Total data).*\n", re.MULTILINE)
-    parsed = registry.parse(part.sub("", text))
+    parsed = registry.parse_output(part.sub("", text))
     assert parsed.program == "bt.S.x"
     assert not parsed.complete
 
@@ -102,14 +102,14 @@ def test_bt_io_without_its_part_about_io_is_incomplete(name):
 def test_bt_io_wrote_as_often_as_its_interval_says():
     text = text_of("npb/bt.S.x.mpi_io_full.np4.txt")
     line = next(line for line in text.split("\n") if line.startswith(" Writing data set"))
-    problems = registry.parse(text.replace(line + "\n", "", 1)).problems
+    problems = registry.parse_output(text.replace(line + "\n", "", 1)).problems
     assert "11 data sets were written, not 12" in problems
 
 
 def test_bt_io_says_that_it_read_an_input_file_and_between_its_writes():
-    plain = registry.parse(text_of("npb/bt.S.x.mpi_io_full.np4.txt")).facts
+    plain = registry.parse_output(text_of("npb/bt.S.x.mpi_io_full.np4.txt")).facts
     assert (plain["input_file"], plain["reads_between_writes"]) == (None, False)
-    steered = registry.parse(text_of("npb/bt.S.x.mpi_io_full.np4.input.txt")).facts
+    steered = registry.parse_output(text_of("npb/bt.S.x.mpi_io_full.np4.input.txt")).facts
     assert (steered["input_file"], steered["reads_between_writes"]) == ("inputbt.data", True)
 
 
@@ -128,11 +128,11 @@ def test_numbers_of_a_row_that_contradict_each_other(name, last, old, new):
         line = next(line for line in text.split("\n") if re.match(r"1024 ", line))
         old, new = line, line.replace(line.split()[1], f"{float(line.split()[3]) + 1:.2f}", 1)
     assert text.count(old) == 1
-    parsed = registry.parse(text.replace(old, new), last_size=last)
+    parsed = registry.parse_output(text.replace(old, new), last_size=last)
     assert any("contradict each other" in problem for problem in parsed.problems)
 
 
 def test_an_empty_text_is_no_output():
     for text in ("", "\ufeff", "\n"):
         with pytest.raises(ParseError):
-            registry.parse(text)
+            registry.parse_output(text)

@@ -35,7 +35,10 @@ FRAME = "-" * 74 + "\n"
 
 READERS = {
     **{name: parser.parse for name, parser in registry.PARSERS.items()},
-    **{module.__name__: module.parse for module in (coordinator_log, openmpi, ucx_info, ucx_log)},
+    "coordinator_log": coordinator_log.parse_coordinator_log,
+    "openmpi": openmpi.parse_openmpi,
+    "ucx_info": ucx_info.parse_ucx_info,
+    "ucx_log": ucx_log.parse_ucx_log,
     "recognise": registry.recognise,
 }
 

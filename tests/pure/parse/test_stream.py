@@ -9,7 +9,7 @@ HEALTHY = texts("stream")["healthy"]
 
 
 def test_the_functions_of_a_run():
-    parsed = stream.parse(HEALTHY)
+    parsed = stream.parse_stream(HEALTHY)
 
     assert parsed.sound
     assert parsed.column("function") == ["Copy", "Scale", "Add", "Triad"]
@@ -30,16 +30,16 @@ def test_the_functions_of_a_run():
     ],
 )
 def test_other_versions_say_it_otherwise(old, new, fact, value):
-    parsed = stream.parse(edited(HEALTHY, old, new))
+    parsed = stream.parse_stream(edited(HEALTHY, old, new))
 
     assert parsed.sound, parsed.problems
     assert parsed.facts[fact] == value
 
 
-RATE = str(stream.parse(HEALTHY).at("rate", function="Add"))
+RATE = str(stream.parse_stream(HEALTHY).at("rate", function="Add"))
 
 test_a_damage_is_a_problem = problems(
-    stream.parse,
+    stream.parse_stream,
     HEALTHY,
     [
         (RATE, RATE[1:], "B in"),
@@ -53,9 +53,9 @@ test_a_damage_is_a_problem = problems(
         (RATE, "", "3 values for 4 columns"),
     ],
 )
-test_a_row_less_is_not_complete = incomplete(stream.parse, HEALTHY, [("Triad:", "Tri")])
+test_a_row_less_is_not_complete = incomplete(stream.parse_stream, HEALTHY, [("Triad:", "Tri")])
 test_appended_runs_are_refused = refused(
-    stream.parse,
+    stream.parse_stream,
     HEALTHY,
     [
         ("STREAM version", HEALTHY + "STREAM version", "2 runs in one text"),

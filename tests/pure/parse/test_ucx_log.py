@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_outputs import texts, torn
 
-from assay.parse.ucx_log import Row, UcxLog, carriers, parse, transport_of
+from assay.parse.ucx_log import Row, UcxLog, carriers, parse_ucx_log, transport_of
 
 TEXTS = texts("ucx")
 SIZES = (8, 4096, 1 << 20)
@@ -113,7 +113,7 @@ EVERY = {
 @pytest.mark.parametrize("name", sorted({*EVERY, *TEXTS}))
 def test_what_an_output_says_and_proves(name):
     version, processes, warnings, errors, means, lanes, unproven = EVERY[name]
-    log = parse(TEXTS[name])
+    log = parse_ucx_log(TEXTS[name])
     carried = carriers(log, SIZES)
 
     assert {version for version, _ in log.versions.values()} == ({version} - {None})
@@ -123,7 +123,7 @@ def test_what_an_output_says_and_proves(name):
 
 
 def test_names_of_the_library_the_processes_and_their_variables():
-    log = parse(TEXTS["1.13.1/osu_allreduce.tcp.two-hosts"])
+    log = parse_ucx_log(TEXTS["1.13.1/osu_allreduce.tcp.two-hosts"])
 
     assert log.processes == {("node0", 9803), ("node1", 9804)}
     assert set(log.versions.values()) == {("1.13.1", "/lib/x86_64-linux-gnu/libucp.so.0")}
@@ -138,14 +138,14 @@ def test_names_of_the_library_the_processes_and_their_variables():
 
 @pytest.mark.parametrize("version", ["1.13.1", "1.22.0"])
 def test_unused_variables_in_both_spellings_but_not_the_one_that_ucx_proposes(version):
-    log = parse(TEXTS[f"{version}/fault.posix.unused-variables"])
+    log = parse_ucx_log(TEXTS[f"{version}/fault.posix.unused-variables"])
 
     assert log.unused == {"UCX_TSL", "UCX_IB_GPU_DIRECT_RDMA"}
     assert log.warnings == ()
 
 
 def test_messages_are_kept_apart_by_level():
-    log = parse(TEXTS["1.13.1/fault.tcp.missing-device"])
+    log = parse_ucx_log(TEXTS["1.13.1/fault.tcp.missing-device"])
 
     assert log.warnings == (
         "network device 'mlx5_0:1' is not available, please use one or more of: "
@@ -158,7 +158,7 @@ def test_messages_are_kept_apart_by_level():
 
 
 def test_the_last_words_of_a_process_are_an_error():
-    log = parse(TEXTS["1.13.1/fault.rc_verbs.wrong-gid"])
+    log = parse_ucx_log(TEXTS["1.13.1/fault.rc_verbs.wrong-gid"])
 
     assert [re.sub("0x[0-9a-f]+", "0x", error) for error in log.errors] == [
         "UD endpoint 0x to <no debug data>: unhandled timeout error"
@@ -171,14 +171,14 @@ def test_a_message_from_before_the_log_has_no_process_and_is_not_lost():
     early = re.sub(r"\[vm:\d+ *:0\]", "[0]", error)
     assert early != error
 
-    log = parse(early)
+    log = parse_ucx_log(early)
 
     assert log.processes == frozenset()
     assert len(log.errors) == 1
 
 
 def test_rows_of_a_table_without_counts():
-    log = parse(TEXTS["1.18.1/osu_latency.cma"])
+    log = parse_ucx_log(TEXTS["1.18.1/osu_latency.cma"])
     table = next(t for t in log.peer_tables("tagged message") if t.variant == "fast-completion")
 
     assert (table.kind, table.memory) == ("tagged message by ucp_tag_send*", "host memory")
@@ -194,7 +194,7 @@ def test_rows_of_a_table_without_counts():
 @pytest.mark.parametrize("version", ["1.21.0", "1.22.0"])
 def test_counts_are_the_messages_that_the_benchmark_sent(version):
     """osu_latency sends, for each size, 20 messages and 2 warm-up messages in each direction."""
-    log = parse(TEXTS[f"{version}/osu_latency.cma"])
+    log = parse_ucx_log(TEXTS[f"{version}/osu_latency.cma"])
     sent = [t for t in log.peer_tables("tagged message") if t.variant == "fast-completion"]
     fetched = log.peer_tables("rendezvous data fetch")
 
@@ -213,7 +213,7 @@ def test_counts_are_the_messages_that_the_benchmark_sent(version):
 
 
 def test_shares_of_two_rails():
-    log = parse(TEXTS["1.18.1/osu_latency.tcp.two-rails"])
+    log = parse_ucx_log(TEXTS["1.18.1/osu_latency.tcp.two-rails"])
     shares = [row.lanes for table in log.peer_tables("tagged message") for row in table.rows]
 
     assert {"tcp/lo": 0.52, "tcp/eth0": 0.48} in shares
@@ -222,7 +222,7 @@ def test_shares_of_two_rails():
 
 def test_a_plan_for_two_rails_is_not_believed_where_the_sender_then_used_one():
     """The table of the sender says 52 % and 48 %, but 4994 fragments went over one rail."""
-    log = parse(TEXTS["1.22.0/osu_latency.tcp.two-rails"])
+    log = parse_ucx_log(TEXTS["1.22.0/osu_latency.tcp.two-rails"])
     planned = [row.lanes for t in log.peer_tables("tagged message") for row in t.rows if row.count]
 
     assert {"tcp/lo": 0.52, "tcp/eth0": 0.48} in planned
@@ -231,7 +231,7 @@ def test_a_plan_for_two_rails_is_not_believed_where_the_sender_then_used_one():
 
 def test_a_plan_for_cma_is_not_believed_where_the_sender_then_copied():
     """strace saw no process_vm_readv in this run. The last table of the chain is the true one."""
-    log = parse(TEXTS["1.13.1/fault.cma.UCX_PROTO_ENABLE=y"])
+    log = parse_ucx_log(TEXTS["1.13.1/fault.cma.UCX_PROTO_ENABLE=y"])
     planned = {lane for t in log.peer_tables("") for row in t.rows for lane in row.lanes}
 
     assert "cma/memory" in planned
@@ -240,14 +240,14 @@ def test_a_plan_for_cma_is_not_believed_where_the_sender_then_copied():
 
 
 def test_blocking_and_nonblocking_sends_may_take_different_lanes():
-    carried = carriers(parse(TEXTS["1.18.1/osu_latency.cma"]), [65536])
+    carried = carriers(parse_ucx_log(TEXTS["1.18.1/osu_latency.cma"]), [65536])
 
     assert carried.by_size == {65536: {"posix/memory": 1.0, "cma/memory": 1.0}}
 
 
 def test_sizes_left_to_ucx_are_those_that_it_counted():
     """ucx_perftest sent messages of one size only."""
-    carried = carriers(parse(TEXTS["1.22.0/ucx_perftest.tag_bw.cma"]))
+    carried = carriers(parse_ucx_log(TEXTS["1.22.0/ucx_perftest.tag_bw.cma"]))
 
     assert carried.by_size[6031] == {"cma/memory": 1.0}
     assert 93 not in carried.by_size
@@ -266,7 +266,7 @@ LANES = r" tag\("
 def test_nothing_is_proven_without_tables_and_lanes(name):
     text = re.sub(rf"(?m)^.*(?:{TABLES}|{LANES}).*\n", "", TEXTS[name])
 
-    carried = carriers(parse(text), SIZES)
+    carried = carriers(parse_ucx_log(text), SIZES)
 
     assert (carried.means, carried.lanes, carried.unproven) == ("none", {}, SIZES)
 
@@ -286,7 +286,7 @@ TABLE_OF_RECEIVER = r"zero-copy read from remote  .*\| cma"
     ],
 )
 def test_without_the_line_that_proves_cma_it_is_not_proven(version, lost, unproven):
-    carried = carriers(parse(without(TEXTS[f"{version}/osu_latency.cma"], lost)), SIZES)
+    carried = carriers(parse_ucx_log(without(TEXTS[f"{version}/osu_latency.cma"], lost)), SIZES)
 
     assert carried.unproven == unproven
     assert (carried.means == "none") is (unproven == SIZES)
@@ -300,7 +300,7 @@ def test_a_row_that_was_never_taken_proves_nothing():
         lambda m: m[0].replace(m[0].split()[1], "0".rjust(len(m[0].split()[1]))), text
     )
 
-    assert carriers(parse(never), [4096, 1 << 20]).unproven == (1 << 20,)
+    assert carriers(parse_ucx_log(never), [4096, 1 << 20]).unproven == (1 << 20,)
 
 
 def test_two_torn_halves_are_no_row():
@@ -308,7 +308,7 @@ def test_two_torn_halves_are_no_row():
     text = TEXTS["1.22.0/torn.cma.np8.stdout"]
     assert re.search(r"eager sho\[", text)
 
-    rows = [row for table in parse(text).tables for row in table.rows]
+    rows = [row for table in parse_ucx_log(text).tables for row in table.rows]
 
     assert {row.description for row in rows} == {
         "eager short",
@@ -329,12 +329,12 @@ def test_two_torn_halves_are_no_row():
 
 @given(st.text())
 def test_any_text_is_read(text):
-    assert isinstance(parse(text), UcxLog)
+    assert isinstance(parse_ucx_log(text), UcxLog)
 
 
 @given(torn(TEXTS), st.lists(st.integers(0, 1 << 40), max_size=3))
 def test_any_mixture_of_torn_lines_is_read(text, sizes):
-    carried = carriers(parse(text), sizes)
+    carried = carriers(parse_ucx_log(text), sizes)
 
     assert set(carried.unproven) <= set(sizes)
     assert (carried.means == "none") == (not carried.lanes and not carried.by_size)
@@ -344,7 +344,7 @@ def test_any_mixture_of_torn_lines_is_read(text, sizes):
 def test_absurd_numbers_are_read(digits):
     text = TEXTS["1.22.0/proto-info-used"]
     for old in ("6031", "27", "13883", "3598"):
-        parse(text.replace(old, digits))
+        parse_ucx_log(text.replace(old, digits))
 
 
 # --- made from the format strings of UCX's source ------------------------------------------------
@@ -365,7 +365,7 @@ def protocols(config, title, *rows, before="| "):
 
 
 def lanes_of(text, sizes=(8, 1 << 20)):
-    carried = carriers(parse(text), sizes)
+    carried = carriers(parse_ucx_log(text), sizes)
     return carried.means, carried.lanes
 
 
@@ -384,7 +384,7 @@ def lanes_of(text, sizes=(8, 1 << 20)):
     ],
 )  # fmt: skip
 def test_the_lanes_of_any_network_and_any_kind_of_message(line, lanes):
-    (config,) = parse(said(line)).peer_configs()
+    (config,) = parse_ucx_log(said(line)).peer_configs()
     assert list(map(transport_of, config.lanes)) == lanes
 
 
@@ -412,7 +412,7 @@ def test_tables_whose_lines_name_no_process(before):
     """As of ``ucx_info -e``, or copied without the begin of each line."""
     name, rows = "perftest inter-node cfg#0", [("0..2K", "short", "rc_mlx5/mlx5_0:1/path0")]
     text = protocols(name, PUT, *rows, ("2049..inf", "zero-copy", SHARED), before=before)
-    log = parse(text)
+    log = parse_ucx_log(text)
     assert log.processes == {("", 0)}
     assert len(log.tables[0].rows) == 2
     rails = {"rc_mlx5/mlx5_0:1/path0": 0.5, "rc_mlx5/mlx5_2:1/path0": 0.5}
@@ -433,7 +433,9 @@ def test_active_messages_count_where_no_message_is_tagged():
 
 def test_a_plan_beside_a_second_lane_stays_a_plan():
     rows = ("0..92", "eager short", "sysv/memory"), ("93..inf", "(?) rendezvous", "xpmem/memory")
-    assert carriers(parse(protocols("x intra-node cfg#1", TAG, *rows)), [1024]).unproven == (1024,)
+    assert carriers(
+        parse_ucx_log(protocols("x intra-node cfg#1", TAG, *rows)), [1024]
+    ).unproven == (1024,)
 
 
 @pytest.mark.parametrize(
@@ -467,4 +469,4 @@ def test_a_line_without_a_process_is_torn_where_others_have_one():
     ],
 )  # fmt: skip
 def test_the_last_words_in_every_form(line, error):
-    assert parse(f"131072   12.5\n{line}\n").errors == (error,)
+    assert parse_ucx_log(f"131072   12.5\n{line}\n").errors == (error,)

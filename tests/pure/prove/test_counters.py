@@ -28,7 +28,7 @@ def text(up=1000.0, **parts):
 
 
 def reading(**parts):
-    return counters.parse(text(**parts))
+    return counters.parse_counters(text(**parts))
 
 
 #: The parts of a path that stand for its stars, by what it begins with; and the name of the device.
@@ -77,8 +77,8 @@ def test_a_counter_that_moved_beyond_its_limit_is_red_and_names_its_device(name)
     before = of_counter(name, 0)
     within = of_counter(name, limit, up=1000.5)
     beyond = of_counter(name, limit + 1, up=1000.5)
-    assert counters.problems(before, within, {}, PORT) == []
-    (problem,) = counters.problems(before, beyond, {}, PORT)
+    assert counters.reading_problems(before, within, {}, PORT) == []
+    (problem,) = counters.reading_problems(before, beyond, {}, PORT)
     assert problem.startswith(f"{device_of(name)}: {row.what}: {limit + 1} more during the run")
     assert f"({name}" in problem
     assert counters.rises(before, beyond) == {row.names[0]: {device_of(name): limit + 1}}
@@ -89,7 +89,7 @@ def test_a_counter_that_moved_beyond_its_limit_is_red_and_names_its_device(name)
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_counter_without_a_limit_is_recorded_and_passes(name):
     before, after = of_counter(name, 0), of_counter(name, 10**6)
-    assert counters.problems(before, after) == []
+    assert counters.reading_problems(before, after) == []
     assert counters.rises(before, after) == {name: {device_of(name): 10**6}}
 
 
@@ -100,14 +100,14 @@ def test_a_short_run_may_see_the_whole_limit_and_a_long_one_more_in_proportion(n
     for seconds, allowed in ((row.per / 1000, row.limit), (3 * row.per, 3 * row.limit)):
         for rise, problems in ((allowed, 0), (allowed + 1, 1)):
             after = of_counter(name, int(rise), up=seconds)
-            assert len(counters.problems(before, after)) == problems
+            assert len(counters.reading_problems(before, after)) == problems
 
 
 def test_uncorrected_memory_errors_before_the_run_are_red_too():
     old = of_counter("memory_uncorrected", 2)
     line = "mc0: uncorrected memory errors: {} (memory_uncorrected)"
-    assert counters.problems(old, old) == [line.format("2, at most 0")]
-    new = counters.problems(of_counter("memory_uncorrected", 0), old)
+    assert counters.reading_problems(old, old) == [line.format("2, at most 0")]
+    new = counters.reading_problems(of_counter("memory_uncorrected", 0), old)
     assert new == [line.format("2 more during the run")]
 
 
@@ -115,19 +115,19 @@ def test_uncorrected_memory_errors_before_the_run_are_red_too():
 def test_a_counter_that_is_full_shows_no_new_fault_and_is_red(name):
     full = rows()[name].holds
     stuck, free = of_counter(name, full), of_counter(name, full - 1)
-    (problem,) = counters.problems(stuck, stuck)
+    (problem,) = counters.reading_problems(stuck, stuck)
     line = f"mlx5_0:1: {rows()[name].what}: the counter stands at {full}, the most that"
     assert problem.startswith(line)
     assert "reset it (perfquery -R)" in problem and problem.endswith(f"({name})")
-    assert counters.problems(free, free) == []
-    assert counters.problems(stuck, stuck, {BY_NAME: {name: 0}}) == []
+    assert counters.reading_problems(free, free) == []
+    assert counters.reading_problems(stuck, stuck, {BY_NAME: {name: 0}}) == []
 
 
 def test_a_machine_check_is_red():
     lines = (" MCE:          0          {}   Machine check exceptions", " MCP:   7  7  polls")
     before, after = (reading(interrupts="\n".join(lines).format(n)) for n in (0, 1))
-    assert counters.problems(before, before) == []
-    assert counters.problems(before, after) == [
+    assert counters.reading_problems(before, before) == []
+    assert counters.reading_problems(before, after) == [
         "machine check exceptions: 1 more during the run (MCE)"
     ]
 
@@ -139,7 +139,7 @@ def test_counters_of_many_devices_are_one_line():
         reading(counters="\n".join(f"{place(row, [f'cpu{n}'])[0]}:{value}" for n in range(64)))
         for value in (5, 6)
     )
-    (problem,) = counters.problems(before, after)
+    (problem,) = counters.reading_problems(before, after)
     assert problem.startswith("cpu0, cpu1, cpu10 and 61 more: times that the package was throttled")
 
 
@@ -152,16 +152,16 @@ def test_a_counter_that_was_set_back_counts_from_0():
 
 def test_a_site_may_allow_more_of_a_counter():
     before, after = of_counter("core_throttled", 0), of_counter("core_throttled", 4)
-    assert counters.problems(before, after)
-    assert counters.problems(before, after, {BY_NAME: {"core_throttled": 4}}) == []
-    assert counters.problems(before, after, {BY_NAME: {"core_throttled": 3}})
+    assert counters.reading_problems(before, after)
+    assert counters.reading_problems(before, after, {BY_NAME: {"core_throttled": 4}}) == []
+    assert counters.reading_problems(before, after, {BY_NAME: {"core_throttled": 3}})
 
 
 def test_a_site_may_limit_a_counter_that_is_only_recorded():
     before, after = of_counter("core_power_limited", 0), of_counter("core_power_limited", 6)
-    assert counters.problems(before, after) == []
-    assert counters.problems(before, after, {BY_NAME: {"core_power_limited": 5}})
-    assert counters.problems(before, after, {BY_NAME: {"core_power_limited": 6}}) == []
+    assert counters.reading_problems(before, after) == []
+    assert counters.reading_problems(before, after, {BY_NAME: {"core_power_limited": 5}})
+    assert counters.reading_problems(before, after, {BY_NAME: {"core_power_limited": 6}}) == []
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_run_between_nodes_and_one_within_a_node_judge_a_rise_alike(tmp_path, 
     limit = int(rows()[name].limit)
     for host, rise in (("n1", limit), ("n2", limit + 1)):
         leave(tmp_path, host, *(text(counters=said(name, value)) for value in (0, rise)))
-    problems, doubts, nodes = counters.of_job(tmp_path, {}, tested)
+    problems, doubts, nodes = counters.counter_problems(tmp_path, {}, tested)
     (problem,) = (*problems, *doubts)
     assert problem.startswith(f"n2: mlx5_0:1: {rows()[name].what}: {limit + 1} more")
     assert (problem.nodes, problem.how) == (("n2",), How.LOSSY)
@@ -252,7 +252,7 @@ def test_other_work_explains_what_it_can_move_and_nothing_else(tmp_path):
     """Packets are sent again where the cores are taken. No other work makes a link fail."""
     ends = (f"{said('link_downed', n)}\n{said('packets_resent', 9 * n)}" for n in (0, 1))
     leave(tmp_path, "n1", *(text(counters=end) for end in ends))
-    problems, doubts, _ = counters.of_job(tmp_path, {}, PORT)
+    problems, doubts, _ = counters.counter_problems(tmp_path, {}, PORT)
     assert [line.rpartition("(")[2] for line in problems] == ["link_downed)"]
     (doubt,) = doubts
     assert "packets that were lost or sent again: 9 more" in doubt
@@ -278,8 +278,8 @@ def of_port(counts):
 
 def between(after, before=None, tested=("rxe0:1",), health=None):
     before = re.sub("=[0-9]+", "=0", after) if before is None else before
-    ends = (counters.parse(of_port(counts)) for counts in (before, after))
-    return counters.problems(*ends, health, tested)
+    ends = (counters.parse_counters(of_port(counts)) for counts in (before, after))
+    return counters.reading_problems(*ends, health, tested)
 
 
 def test_lost_packets_are_named_with_the_port_and_its_counters():
@@ -357,7 +357,7 @@ SNMP = "Tcp: RtoAlgorithm OutSegs RetransSegs\nTcp: 1 {} {}"
 
 def test_segments_that_were_sent_again_are_recorded_and_left_to_the_tournament():
     ends = [reading(protocols=SNMP.format(*said)) for said in ((10, 1), (20, 8))]
-    assert counters.problems(*ends, {}, ("eth0",)) == []
+    assert counters.reading_problems(*ends, {}, ("eth0",)) == []
     assert counters.rises(*ends) == {"segments_resent": {"": 7}}
 
 
@@ -409,7 +409,7 @@ SLOW, NARROW = {"current_link_speed": "8.0 GT/s PCIe"}, {"current_link_width": "
     ],
 )
 def test_a_link_below_what_both_ends_can_have_is_red(kind, files, end):
-    found = counters.problems(reading(), reading(links=pci("0000:3b:00.0", kind, **files)))
+    found = counters.reading_problems(reading(), reading(links=pci("0000:3b:00.0", kind, **files)))
     if end is None:
         assert found == []
     else:
@@ -419,15 +419,15 @@ def test_a_link_below_what_both_ends_can_have_is_red(kind, files, end):
 
 def test_a_site_may_leave_out_a_link_and_allow_an_old_error():
     narrow = reading(links=pci("0000:3b:00.0", "0x020700", **NARROW))
-    assert counters.problems(narrow, narrow)
-    assert counters.problems(narrow, narrow, {BY_NAME: {"network": 1}}) == []
+    assert counters.reading_problems(narrow, narrow)
+    assert counters.reading_problems(narrow, narrow, {BY_NAME: {"network": 1}}) == []
     old = of_counter("memory_uncorrected", 2)
-    assert counters.problems(old, old, {BY_NAME: {"memory_uncorrected": 2}}) == []
+    assert counters.reading_problems(old, old, {BY_NAME: {"memory_uncorrected": 2}}) == []
 
 
 def test_an_adapter_that_vanished_during_the_run_is_red():
     there = reading(links=pci("0000:3b:00.0", "0x020700"))
-    (line,) = counters.problems(there, reading())
+    (line,) = counters.reading_problems(there, reading())
     assert line.startswith("0000:3b:00.0 (") and line.endswith(
         "it was there before the run, and is gone"
     )
@@ -479,20 +479,22 @@ HARMLESS = (
 def test_a_new_line_of_the_log_is_red_and_an_old_one_is_not(name):
     for line in LINES[name]:
         before, after = reading(kernel="[ 1.0] older"), reading(kernel=line)
-        assert counters.problems(before, after) == [f"{rows()[name].what} during the run: {line}"]
-        assert counters.problems(after, after) == []
+        assert counters.reading_problems(before, after) == [
+            f"{rows()[name].what} during the run: {line}"
+        ]
+        assert counters.reading_problems(after, after) == []
 
 
 @pytest.mark.parametrize("line", HARMLESS)
 def test_lines_that_do_not_count(line):
-    assert counters.problems(reading(), reading(kernel=line)) == []
+    assert counters.reading_problems(reading(), reading(kernel=line)) == []
 
 
 def test_a_log_that_may_not_be_read_is_recorded_and_not_taken_for_new_lines():
     said = "dmesg: read kernel buffer failed: Operation not permitted"
     silent = reading(kernel=said)
     assert silent == Reading(1000.0, unread=said)
-    assert counters.problems(silent, reading(kernel=LINES["log_lockup"][0])) == []
+    assert counters.reading_problems(silent, reading(kernel=LINES["log_lockup"][0])) == []
 
 
 def test_every_limit_has_a_source():
@@ -504,7 +506,7 @@ def test_every_limit_has_a_source():
 @pytest.mark.parametrize("torn", ["", "[uptime]\n", "[uptime]\nnow\n", text()[:-6]])
 def test_a_torn_reading_is_an_error(torn):
     with pytest.raises(ValueError, match="it "):
-        counters.parse(torn)
+        counters.parse_counters(torn)
 
 
 def leave(folder, host, before, after):
@@ -519,11 +521,11 @@ def test_the_node_of_a_job_is_accused(tmp_path: Path):
     leave(tmp_path, "n2.cluster", text(counters=f"{path}:4"), text(counters=f"{path}:5"))
     leave(tmp_path, "n3", text(), None)
     leave(tmp_path, "n4", "", text())
-    problems, _, nodes = counters.of_job(tmp_path)
+    problems, _, nodes = counters.counter_problems(tmp_path)
     (problem,) = problems
     assert problem.startswith("n2.cluster: mlx5_1:1: times that the link of the port went down: 1")
     assert (problem.nodes, problem.how) == (("n2.cluster",), How.LOSSY)
     assert nodes["n2.cluster"]["rose"] == {"link_downed": {"mlx5_1:1": 1}}
     assert "No such file" in nodes["n3"]["unread"]
     assert nodes["n4"]["unread"].endswith("it does not begin with the time since the boot")
-    assert counters.of_job(tmp_path, {BY_NAME: {"link_downed": 1}})[0] == []
+    assert counters.counter_problems(tmp_path, {BY_NAME: {"link_downed": 1}})[0] == []

@@ -9,7 +9,7 @@ SITE = {
     "bandwidth": 200,
     "latency": 145,
 }
-LINK = groups.parse(SITE)
+LINK = groups.parse_groups(SITE)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ LINK = groups.parse(SITE)
 )
 def test_a_wrong_description_names_its_key(change, reason):
     with pytest.raises(ValueError, match=reason):
-        groups.parse({**SITE, **change})
+        groups.parse_groups({**SITE, **change})
 
 
 def test_half_of_the_nodes_of_a_job_are_asked_for_in_each_group():

@@ -17,7 +17,7 @@ OPEN_MPI = mpi.OPEN_MPI
 
 
 def said_by(name):
-    return openmpi.parse((DATA / "openmpi" / name).read_text())
+    return openmpi.parse_openmpi((DATA / "openmpi" / name).read_text())
 
 
 def settings(version):

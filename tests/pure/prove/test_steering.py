@@ -258,7 +258,7 @@ def test_ranks_that_found_no_launcher_of_their_mpi(lines, said):
 @pytest.mark.parametrize("name", ["MPICH_OFI_NIC_POLICY", "I_MPI_FABRICS", "MV2_USE_RDMA_CM"])
 def test_a_setting_of_another_mpi_in_the_job_is_judged(name):
     """The launchers of these libraries set some for the ranks, which are not asked for them."""
-    process = steering.of_job(steering.rank(f"{RANK}{name}=x\n"))
+    process = steering.steering_of_job(steering.rank(f"{RANK}{name}=x\n"))
     (said,) = steering.unasked(process, ASKED, MACHINE)
     assert type(said) is Doubt
     assert steering.unasked(process, ASKED, Machine(variables={name: "x"})) == []
@@ -436,7 +436,7 @@ def test_variables_that_ucx_read_are_the_requested_ones():
 def test_a_variable_in_a_recorded_log_of_ucx(tmp_path):
     from real_outputs import texts
 
-    said = ucx_log.parse(texts("ucx")["1.13.1/fault.cma.UCX_PROTO_ENABLE=y"])
+    said = ucx_log.parse_ucx_log(texts("ucx")["1.13.1/fault.cma.UCX_PROTO_ENABLE=y"])
     _, (doubt,), notes = plan.sorted_out(steering.of_ucx(said, {}, MACHINE))
     assert doubt.startswith("UCX_PROTO_ENABLE=y was set outside of the test")
     assert len(notes) == 3  # what is logged, and where
@@ -476,7 +476,7 @@ def test_a_library_by_a_path_that_leads_out_of_the_distribution_is_foreign():
 def test_a_variable_of_the_start_is_judged_in_the_job():
     text = RANK + "PMIX_MCA_gds=hash\nOPAL_PREFIX=/opt/hpcx\nHWLOC_HIDE_ERRORS=1\nOMP_X=1\n"
     found = steering.unasked(
-        steering.of_job(steering.rank(text)), {"OPAL_PREFIX": "/opt/hpcx"}, MACHINE
+        steering.steering_of_job(steering.rank(text)), {"OPAL_PREFIX": "/opt/hpcx"}, MACHINE
     )
     assert [type(said) for said in found] == [Doubt, Note]
     assert found[0].startswith("PMIX_MCA_gds=hash was set outside of the test")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.pure.parse.test_ucx_log import EVERY, TEXTS
 
 from assay.parse import openmpi
-from assay.parse.ucx_log import UcxLog, parse
+from assay.parse.ucx_log import UcxLog, parse_ucx_log
 from assay.prove.transports import (
     TRANSPORTS,
-    environment,
-    prove,
+    prove_transport,
     rails,
+    transport_variables,
     unusable,
     without_farewells,
 )
@@ -26,7 +26,9 @@ CURVE = [1 << exponent for exponent in range(21)]
 
 
 def proof(name, transport, sizes=CURVE, processes=2):
-    return prove(transport, parse(TEXTS[name]), sizes, name.split("/")[0], processes)
+    return prove_transport(
+        transport, parse_ucx_log(TEXTS[name]), sizes, name.split("/")[0], processes
+    )
 
 
 # --- what is asked ------------------------------------------------------------------------------
@@ -45,24 +47,24 @@ def proof(name, transport, sizes=CURVE, processes=2):
 def test_environment_by_generation(transport, version, expected):
     names = ("UCX_TLS", "UCX_LOG_LEVEL", "UCX_PROTO_INFO")
     given = {name: value for name, value in zip(names, expected) if value}
-    assert environment(transport, version) == given
+    assert transport_variables(transport, version) == given
 
 
 def test_a_device_is_set_only_for_a_transport_that_has_one():
-    assert environment("tcp", "1.22.0", "eth0")["UCX_NET_DEVICES"] == "eth0"
-    assert "UCX_NET_DEVICES" not in environment("tcp", "1.22.0")
-    assert "UCX_NET_DEVICES" not in environment("posix", "1.22.0", "eth0")
+    assert transport_variables("tcp", "1.22.0", "eth0")["UCX_NET_DEVICES"] == "eth0"
+    assert "UCX_NET_DEVICES" not in transport_variables("tcp", "1.22.0")
+    assert "UCX_NET_DEVICES" not in transport_variables("posix", "1.22.0", "eth0")
 
 
 def test_a_gid_is_set_only_for_a_transport_that_reads_it():
-    assert environment("rc_verbs", "1.13.1", "rxe0:1", 0) == {
+    assert transport_variables("rc_verbs", "1.13.1", "rxe0:1", 0) == {
         "UCX_TLS": "rc_v,self",
         "UCX_LOG_LEVEL": "info",
         "UCX_NET_DEVICES": "rxe0:1",
         "UCX_IB_GID_INDEX": "0",
     }
-    assert "UCX_IB_GID_INDEX" not in environment("ud_verbs", "1.13.1", "rxe0:1")
-    assert "UCX_IB_GID_INDEX" not in environment("tcp", "1.13.1", "eth0", 0)
+    assert "UCX_IB_GID_INDEX" not in transport_variables("ud_verbs", "1.13.1", "rxe0:1")
+    assert "UCX_IB_GID_INDEX" not in transport_variables("tcp", "1.13.1", "eth0", 0)
 
 
 def test_every_transport_leaves_a_rank_its_endpoint_to_itself():
@@ -82,7 +84,7 @@ def test_a_ucx_whose_log_nobody_read_is_refused():
     assert unusable("posix", "1.13.0") is None
 
 
-@pytest.mark.parametrize("call", [environment, unusable])
+@pytest.mark.parametrize("call", [transport_variables, unusable])
 def test_unknown_words_are_named(call):
     with pytest.raises(ValueError, match=r"unknown transport 'shm': one of posix, sysv"):
         call("shm", "1.22.0")
@@ -240,7 +242,7 @@ def test_a_fault_is_named(name):
 
 
 def test_a_pml_that_is_not_ucx_leaves_no_log():
-    silent = prove("posix", UcxLog(), CURVE)
+    silent = prove_transport("posix", UcxLog(), CURVE)
 
     assert silent.problems == ("UCX printed nothing: is the pml ucx?",)
     assert (silent.means, silent.ucx) == ("none", None)
@@ -254,11 +256,11 @@ def test_another_transport_proves_nothing_about_this_one():
 
 
 def test_a_forbidden_lane_is_named_even_where_no_asked_size_took_it():
-    log = parse(
+    log = parse_ucx_log(
         TEXTS["1.18.1/osu_latency.cma"].replace("UCX_TLS=posix,cma,self", "UCX_TLS=posix,self")
     )
 
-    assert prove("posix", log, [8]).problems == (
+    assert prove_transport("posix", log, [8]).problems == (
         "cma/memory is chosen for messages of 5423 B and more: posix was asked for",
     )
 
@@ -268,13 +270,13 @@ def test_a_fall_back_from_verbs_is_named(other):
     """The recorded run, as if the lane to the peer were one of another transport."""
     text = TEXTS["1.13.1/osu_latency.rc_verbs"].replace("tag(rc_verbs/rxe0:1)", f"tag({other})")
 
-    assert prove("rc_verbs", parse(text), CURVE, "1.13.1", 2).problems == (
+    assert prove_transport("rc_verbs", parse_ucx_log(text), CURVE, "1.13.1", 2).problems == (
         f"{other} carried messages of 1..1048576 B: rc_verbs was asked for",
     )
 
 
 def test_a_rail_without_a_lane_and_a_lane_without_a_rail_are_named():
-    log = parse(TEXTS["1.13.1/osu_bw.rc_verbs.two-rails"])
+    log = parse_ucx_log(TEXTS["1.13.1/osu_bw.rc_verbs.two-rails"])
     assert rails(log, ["rxe0:1", "rxe1:1"]) == []
     assert rails(log, ["rxe0:1", "rxe2:1"]) == [
         "UCX has no lane over rxe2:1 to the peer",
@@ -291,19 +293,19 @@ def test_sizes_too_small_for_cma_do_not_prove_it():
 def test_a_size_that_was_never_sent_is_not_proven():
     """The run has sizes up to 64 KiB. It counted no message of 1 MiB."""
     text = re.sub(r"\|    66 (\|    256K)", r"|     0 \1", TEXTS["1.22.0/osu_latency.cma"])
-    problems = prove("cma", parse(text), [8, 1 << 20]).problems
+    problems = prove_transport("cma", parse_ucx_log(text), [8, 1 << 20]).problems
 
     assert problems == ("UCX's log does not show what carried messages of 1048576 B",)
 
 
 def test_a_log_that_is_missing_is_missed():
     text = TEXTS["1.22.0/osu_latency.posix"]
-    (host, pid), _ = sorted(parse(text).processes)
+    (host, pid), _ = sorted(parse_ucx_log(text).processes)
     one = "".join(
         line for line in text.splitlines(keepends=True) if f"[{host}:{pid:<5}:" not in line
     )
 
-    assert prove("posix", parse(one), CURVE, "1.22.0", 2).problems == (
+    assert prove_transport("posix", parse_ucx_log(one), CURVE, "1.22.0", 2).problems == (
         "UCX left logs of 1 processes, 2 were started",
     )
 
@@ -319,7 +321,7 @@ LANE = re.compile(r" tag\(|\]   \|")
 def test_no_log_that_stops_before_its_proof_is_one(name, transport, data):
     """The first half of each process's log ends before the lanes of its peer, or its tables."""
     lines = TEXTS[name].splitlines(keepends=True)
-    log = parse("".join(lines))
+    log = parse_ucx_log("".join(lines))
     peers = {config.name for config in log.peer_configs()} | {t.config for t in log.peer_tables("")}
     first = min(
         number
@@ -328,21 +330,21 @@ def test_no_log_that_stops_before_its_proof_is_one(name, transport, data):
     )
     cut = data.draw(st.integers(0, first))
 
-    assert prove(transport, parse("".join(lines[:cut])), CURVE, None, 2).problems
+    assert prove_transport(transport, parse_ucx_log("".join(lines[:cut])), CURVE, None, 2).problems
 
 
 @pytest.mark.parametrize(("name", "transport"), [row[:2] for row in PROVEN])
 def test_no_process_can_be_left_out(name, transport):
     text = TEXTS[name]
-    for host, pid in parse(text).processes:
+    for host, pid in parse_ucx_log(text).processes:
         rest = re.sub(rf"(?m)^.*\[{host}:{pid} *:.*\n", "", text)
-        assert prove(transport, parse(rest), CURVE, None, 2).problems
+        assert prove_transport(transport, parse_ucx_log(rest), CURVE, None, 2).problems
 
 
 def test_a_connection_closed_in_mpi_finalize_is_no_error_where_open_mpi_says_so():
     error = "req 0x5649: error during flush: Endpoint timeout, flush comp 0x5650 count reduced to 0"
     log = UcxLog(errors=(error, "connection refused"))
-    said = openmpi.parse(
+    said = openmpi.parse_openmpi(
         "[n1:7] ../opal/mca/common/ucx/common_ucx.c:470  Error: ucp_disconnect_nb(3) failed: "
         "Endpoint timeout\n"
     )
@@ -358,13 +360,13 @@ def test_any_network_can_be_proven_and_its_fall_back_named(transport):
     text = TEXTS["1.13.1/osu_latency.rc_verbs"]
     text = text.replace("UCX_TLS=rc_v,self", f"UCX_TLS={TRANSPORTS[transport].tls}")
     mine = text.replace("tag(rc_verbs/rxe0:1)", f"tag({transport}/x:1)")
-    assert prove(transport, parse(mine), CURVE, "1.13.1", 2).problems == ()
-    assert prove(transport, parse(text), CURVE, "1.13.1", 2).problems == (
+    assert prove_transport(transport, parse_ucx_log(mine), CURVE, "1.13.1", 2).problems == ()
+    assert prove_transport(transport, parse_ucx_log(text), CURVE, "1.13.1", 2).problems == (
         f"rc_verbs/rxe0:1 carried messages of 1..1048576 B: {transport} was asked for",
     )
 
 
 def test_a_bridge_of_containers_is_no_way_to_another_node():
     text = TEXTS["1.13.1/osu_latency.tcp"].replace("tag(tcp/lo)", "tag(tcp/ib0 tcp/docker0)")
-    (said,) = prove("tcp", parse(text), CURVE, "1.13.1", 2).problems
+    (said,) = prove_transport("tcp", parse_ucx_log(text), CURVE, "1.13.1", 2).problems
     assert said.startswith("UCX has a lane over docker0 to the peer, a bridge inside the node")

@@ -45,7 +45,7 @@ def test_what_the_job_finds_is_what_the_record_states(where):
     rc, left = look(where, 1)
     assert (rc, set(left)) == (0, {"found"})
     found = json.loads(left["found"])
-    said = storage.described(found, found["memory"]["limit"] // 2)
+    said = storage.describe_file_system(found, found["memory"]["limit"] // 2)
     assert said["largest_file_per_memory"] == pytest.approx(0.5)
     assert said["size_bytes"] >= said["free_bytes"] > 0
     assert 0 <= said["fill"] <= 1

@@ -23,7 +23,7 @@ CASES = [
     records.iozone("nvme", "cached", 9e6),
     records.btio("nvme", 4, 90.0, 40.0),
 ]
-DRAWN = figure.of(figures.sections(CASES))
+DRAWN = figure.all_figures(figures.sections(CASES))
 LISTS = [ROOT / "studies/figures.yaml"]
 ABSENT = wanted.absent(CASES, DRAWN, LISTS)
 
@@ -32,8 +32,8 @@ ABSENT = wanted.absent(CASES, DRAWN, LISTS)
 def folder(tmp_path_factory):
     directory = tmp_path_factory.mktemp("figures")
     # Own drawings: if another test has drawn a figure, it gets a second, slightly other layout.
-    drawn = figure.of(figures.sections(CASES))
-    assert figure.write(directory, drawn, ABSENT) == len(drawn)
+    drawn = figure.all_figures(figures.sections(CASES))
+    assert figure.write_figures(directory, drawn, ABSENT) == len(drawn)
     return directory
 
 
@@ -60,18 +60,18 @@ def test_each_figure_is_three_files_with_a_readable_name(folder):
     of_figures = {f"{name}.{end}" for name in names for end in ("svg", "png", "csv")}
     assert files == of_figures | {"missing.csv", "figures.csv"}
     assert {row["file"]: row["title"] for row in rows(folder / "figures.csv")} == {
-        name: found.title for name, found in figure.named(DRAWN).items()
+        name: found.title for name, found in figure.figures_by_name(DRAWN).items()
     }
 
 
 def test_a_folder_shows_one_run_and_keeps_what_is_not_of_the_suite(tmp_path):
-    figure.write(tmp_path, DRAWN[:2], ABSENT)
+    figure.write_figures(tmp_path, DRAWN[:2], ABSENT)
     (tmp_path / "my-own.png").write_text("mine")
-    ours = tmp_path / f"{next(iter(figure.named(DRAWN[1:2])))}.csv"
+    ours = tmp_path / f"{next(iter(figure.figures_by_name(DRAWN[1:2])))}.csv"
     ours.write_text("of the run before")
-    figure.write(tmp_path, DRAWN[1:3], ABSENT)
+    figure.write_figures(tmp_path, DRAWN[1:3], ABSENT)
     assert {path.stem for path in tmp_path.glob("*.png")} == {
-        *figure.named(DRAWN[1:3]), "my-own"
+        *figure.figures_by_name(DRAWN[1:3]), "my-own"
     }  # fmt: skip
     assert (tmp_path / "my-own.png").read_text() == "mine"
     assert ours.read_text() != "of the run before"
@@ -83,13 +83,13 @@ def test_an_index_of_whoever_removes_nothing(tmp_path, index):
     folder.mkdir()
     (folder / "figures.csv").write_text(index)
     (tmp_path / "up.png").touch()
-    figure.write(folder, DRAWN[:1], ABSENT)
+    figure.write_figures(folder, DRAWN[:1], ABSENT)
     assert (tmp_path / "up.png").exists()
     assert (folder / "missing.csv").exists()
 
 
 def test_a_png_is_as_large_as_its_figure(folder):
-    for name, found in figure.named(DRAWN).items():
+    for name, found in figure.figures_by_name(DRAWN).items():
         pixels = matplotlib.image.imread(folder / f"{name}.png")
         width, height = found.canvas.get_size_inches() * plots.DPI
         assert pixels.shape[:2] == (int(height), int(width))
@@ -99,7 +99,7 @@ def test_a_png_is_as_large_as_its_figure(folder):
 
 
 def test_an_svg_says_what_it_shows_and_how_large_it_is(folder):
-    for name, found in figure.named(DRAWN).items():
+    for name, found in figure.figures_by_name(DRAWN).items():
         root = ET.parse(folder / f"{name}.svg").getroot()
         assert root.get("width").endswith("pt")
         space = "{http://www.w3.org/2000/svg}"
@@ -108,8 +108,8 @@ def test_an_svg_says_what_it_shows_and_how_large_it_is(folder):
 
 
 def test_the_same_session_gives_the_same_files(folder, tmp_path):
-    again = figure.of(figures.sections(CASES))
-    figure.write(tmp_path, again, wanted.absent(CASES, again, LISTS))
+    again = figure.all_figures(figures.sections(CASES))
+    figure.write_figures(tmp_path, again, wanted.absent(CASES, again, LISTS))
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
 
@@ -162,7 +162,7 @@ def test_equal_names_get_a_number_and_none_is_taken_for_the_table_of_missing(fol
     drawn = DRAWN[0]
     odd = dataclasses.replace(drawn, name="../\N{SNOWMAN}")
     called = dataclasses.replace(drawn, name="Missing")
-    names = list(figure.named([drawn, drawn, odd, called]))
+    names = list(figure.figures_by_name([drawn, drawn, odd, called]))
     assert names == ["osu-latency-intra-node", "osu-latency-intra-node-2", "figure", "missing-2"]
 
 
@@ -174,7 +174,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path, monkeypat
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ReportError, match="No space left on device"):
-        figure.write(tmp_path, DRAWN[:1], [])
+        figure.write_figures(tmp_path, DRAWN[:1], [])
     assert [path.name for path in tmp_path.iterdir()] == ["missing.csv"]
     assert (tmp_path / "missing.csv").read_text() == "of the run before"
 

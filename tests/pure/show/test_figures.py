@@ -19,7 +19,7 @@ from assay.store.record import Output
 #: Read rate of the best cell [KiB/s].
 FILE_SYSTEMS = {"hdd": 1e6, "ssd": 5e6}
 
-CASES = session.load(DATA / "reports" / "run-report-0.json").cases
+CASES = session.load_session(DATA / "reports" / "run-report-0.json").cases
 
 
 def case(rows, units, **kw):

@@ -56,7 +56,9 @@ def of_slurm(run, *names, **promise):
 
 
 def run(name, **promise):
-    return of_slurm(session.load(FAULTS / name / "reports" / "run-report-0.json"), **promise)
+    return of_slurm(
+        session.load_session(FAULTS / name / "reports" / "run-report-0.json"), **promise
+    )
 
 
 def accused(name, *accusations, verdict=Verdict.FAIL):
@@ -353,7 +355,7 @@ def call(capsys, *words):
     ],
 )
 def test_exit_codes(capsys, monkeypatch, more, code):
-    monkeypatch.setattr(session, "load", lambda _: only(*PROVEN, *more))
+    monkeypatch.setattr(session, "load_session", lambda _: only(*PROVEN, *more))
     assert call(capsys, "--session", FAULTS)[0] == code
 
 
@@ -363,7 +365,9 @@ def test_exit_code_of_no_run_and_of_a_run_without_nodes(capsys, tmp_path, monkey
     assert (code, said.out) == (2, "")
     assert said.err.startswith("assay nodes: ")
     assert said.err.count("\n") == 1
-    monkeypatch.setattr(session, "load", lambda _: only(case("Stream", hosts=(), verdict=None)))
+    monkeypatch.setattr(
+        session, "load_session", lambda _: only(case("Stream", hosts=(), verdict=None))
+    )
     code, said = call(capsys, "--session", FAULTS)
     assert code == 4
     assert "no node: " in said.out
@@ -371,7 +375,7 @@ def test_exit_code_of_no_run_and_of_a_run_without_nodes(capsys, tmp_path, monkey
 
 def test_the_table_says_what_to_do(capsys, monkeypatch):
     found = run("drift-mtu")
-    monkeypatch.setattr(session, "load", lambda _: found)
+    monkeypatch.setattr(session, "load_session", lambda _: found)
     code, said = call(capsys, "--session", FAULTS)
     assert code == 1
     assert "To drain the failed nodes (not executed):\nscontrol update nodename=node02" in said.out
@@ -383,7 +387,7 @@ def test_the_table_says_what_to_do(capsys, monkeypatch):
 
 def test_json_has_the_failures_the_parts_and_the_commands(capsys, monkeypatch):
     found = run("drift-mtu")
-    monkeypatch.setattr(session, "load", lambda _: found)
+    monkeypatch.setattr(session, "load_session", lambda _: found)
     code, said = call(capsys, "--json", "--session", FAULTS)
     said = json.loads(said.out)
     assert (code, said["failures"], said["not_drained"]) == (1, ["node02"], [])

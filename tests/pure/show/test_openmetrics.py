@@ -28,7 +28,7 @@ DASHBOARD = json.loads((ROOT / "examples/grafana/assay.json").read_text(encoding
 
 
 def read(run: Session) -> Xml.Element:
-    (suite,) = Xml.fromstring(junit.render(View.of(run)))
+    (suite,) = Xml.fromstring(junit.render_junit(View.of(run)))
     return suite
 
 
@@ -38,7 +38,7 @@ def of_run(suite: Xml.Element) -> list[Xml.Element]:
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda path: path.parents[1].name)
 def test_the_elements_of_a_suite_are_the_counts_of_the_page(file: Path) -> None:
-    run = session.load(file)
+    run = session.load_session(file)
     counts, suite = summary.Counts.of(run.cases), read(run)
     whole = [entry for case in of_run(suite) for entry in case]
     found = {tag: len([*suite.iter(tag)]) for tag in ("testcase", "failure", "error", "skipped")}
@@ -60,7 +60,7 @@ def test_a_case_has_its_reason_its_numbers_and_its_outputs(
     results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI_PROJECT_DIR", str(results.directory))
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     suite = read(run)
     found = {case.get("name"): case for case in suite.iter("testcase")}
     for case in run.cases:
@@ -89,7 +89,7 @@ def test_what_is_wrong_with_the_whole_run_is_a_case(
     results: Results, changes: dict[str, Any], tag: str, word: str
 ) -> None:
     results.only("Hpcc@intra-node")
-    run = structs.replace(session.load(results.file), **{"partial": (), **changes})
+    run = structs.replace(session.load_session(results.file), **{"partial": (), **changes})
     whole = of_run(read(run))
     assert [(e.tag, e.get("type"), e.get("message")) for case in whole for e in case] == (
         [(tag, word, *changes.popitem()[1])] if changes else []
@@ -97,7 +97,7 @@ def test_what_is_wrong_with_the_whole_run_is_a_case(
 
 
 def test_an_undecided_case_is_an_error_and_no_fault_of_the_run(results: Results) -> None:
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     cases = [structs.replace(c, verdict=Verdict.INCONCLUSIVE, why="no") for c in run.cases]
     suite = read(structs.replace(run, cases=tuple(cases), partial=()))
     assert (suite.get("errors"), of_run(suite)) == (str(len(cases)), [])
@@ -106,8 +106,8 @@ def test_an_undecided_case_is_an_error_and_no_fault_of_the_run(results: Results)
 @pytest.mark.parametrize("file", RECORDED, ids=lambda path: path.parents[1].name)
 @pytest.mark.parametrize("reads", [as_prometheus, as_openmetrics])
 def test_the_metrics_are_read_by_prometheus_in_both_formats(file: Path, reads: Any) -> None:
-    run = session.load(file)
-    found = {family.name: family for family in reads(openmetrics.render(View.of(run)))}
+    run = session.load_session(file)
+    found = {family.name: family for family in reads(openmetrics.render_metrics(View.of(run)))}
     assert {family.type for family in found.values()} == {"gauge"}
 
     def samples(name: str) -> dict[tuple[str, ...], float]:
@@ -147,7 +147,7 @@ def test_the_metrics_are_read_by_prometheus_in_both_formats(file: Path, reads: A
 def test_other_work_alone_makes_the_machine_of_a_person_not_red(
     results: Results, unjudged: str, partial: tuple[str, ...], code: int
 ) -> None:
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     cases = [structs.replace(c, verdict=Verdict.RECORDED) for c in run.cases]
     cases[0] = structs.replace(cases[0], not_judged=(unjudged,) if unjudged else ())
     run = structs.replace(run, cases=tuple(cases), faults=(), partial=partial)
@@ -155,10 +155,10 @@ def test_other_work_alone_makes_the_machine_of_a_person_not_red(
 
 
 def test_a_label_with_any_text_is_read_back(results: Results) -> None:
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     odd = 'a"b\\c\\nd\ne'
     case = structs.replace(run.cases[0], display_name=odd)
-    text = openmetrics.render(View.of(structs.replace(run, cases=(case,))))
+    text = openmetrics.render_metrics(View.of(structs.replace(run, cases=(case,))))
     for reads in (as_prometheus, as_openmetrics):
         (family,) = (f for f in reads(text) if f.name == "assay_case_verdict")
         assert family.samples[0].labels["case"] == odd
@@ -167,10 +167,10 @@ def test_a_label_with_any_text_is_read_back(results: Results) -> None:
 def test_the_report_writes_both_files(results: Results) -> None:
     xml, text = results.directory / "junit.xml", results.directory / "assay.prom"
     code = cli.main(["report", "--junit", str(xml), "--metrics", str(text)])
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     assert code == summary.exit_code(run)
-    assert xml.read_text() == junit.render(View.of(run))
-    assert text.read_text() == openmetrics.render(View.of(run))
+    assert xml.read_text() == junit.render_junit(View.of(run))
+    assert text.read_text() == openmetrics.render_metrics(View.of(run))
 
 
 def test_a_file_that_cannot_be_written_is_one_line(
@@ -187,7 +187,9 @@ def queries() -> list[str]:
 
 
 def test_the_dashboard_asks_only_for_what_the_file_has(results: Results) -> None:
-    families = [*as_prometheus(openmetrics.render(View.of(session.load(results.file))))]
+    families = [
+        *as_prometheus(openmetrics.render_metrics(View.of(session.load_session(results.file))))
+    ]
     labels: dict[str, set[str]] = {
         sample.name: {*sample.labels} for family in families for sample in family.samples
     }

@@ -55,17 +55,19 @@ class Document(html.parser.HTMLParser):
 
 
 def render(results: Results) -> str:
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     sections = figures.sections(run.cases)
-    absent = wanted.absent(run.cases, figure.of(sections), LISTS)
-    return page.render(View.of(run), sections, absent, results.directory / "report.html")
+    absent = wanted.absent(run.cases, figure.all_figures(sections), LISTS)
+    return page.render_page(View.of(run), sections, absent, results.directory / "report.html")
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
     """The unchanged session: its `results`, `run` and `text` of the page."""
     results = Results(tmp_path_factory.mktemp("session"))
-    return SimpleNamespace(results=results, run=session.load(results.file), text=render(results))
+    return SimpleNamespace(
+        results=results, run=session.load_session(results.file), text=render(results)
+    )
 
 
 def test_the_page_is_well_formed_and_its_ids_are_unique(real):
@@ -158,7 +160,7 @@ def test_figures_without_a_measurement_are_named_once_for_each_reason(real):
     )
     told = [(name, at) for names, at, *_ in rows for name in names.split("; ")]
     cases = real.run.cases
-    drawn = figure.of(figures.sections(cases))
+    drawn = figure.all_figures(figures.sections(cases))
     expected = [(a.figure, a.at) for a in wanted.absent(cases, drawn, LISTS) if not a.part]
     assert sorted(told) == sorted(expected)
     assert ("bcast; gather; reduce; allreduce; alltoall", "between hosts") in [

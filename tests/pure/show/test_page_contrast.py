@@ -86,8 +86,8 @@ def test_a_square_of_a_map_is_told_from_an_empty_one(name):
     theme = themes()[name]
     ends = {mpl.colors.to_hex(mpl.colormaps["cividis"](end)) for end in (0.0, 1.0)}
     assert min(contrast(end, theme["paper"]) for end in ends) < MARK
-    run = session.load(FAULTS / "rate" / "reports" / "run-report-0.json")
-    drawn = page.themed(plots.svg(next(figures.pairs(run.cases)).canvas))
+    run = session.load_session(FAULTS / "rate" / "reports" / "run-report-0.json")
+    drawn = page.themed(plots.svg(next(figures.pair_grids(run.cases)).canvas))
     squares = drawn[drawn.index(f'id="{plots.CELLS}"') :]
     (edge,) = set(re.findall(r"stroke: ?var\(--([a-z]+)\)", squares[: squares.index("</g>")]))
     assert contrast(theme[edge], theme["paper"]) >= MARK

@@ -89,7 +89,7 @@ def tournament(*accused):
 
 
 def grid(*accused):
-    (found,) = figures.pairs(tournament(*accused))
+    (found,) = figures.pair_grids(tournament(*accused))
     return found
 
 

@@ -31,7 +31,7 @@ def test_the_tables_of_faults_have_messages():
 
 @pytest.mark.parametrize("message", messages())
 def test_each_message_of_the_fault_matrices_has_a_next_step(message):
-    assert remedies.of(message), message
+    assert remedies.remedy_for(message), message
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_each_message_of_the_fault_matrices_has_a_next_step(message):
     ],
 )
 def test_the_remedy_is_that_of_the_cause(message, begins):
-    assert remedies.of(message).next.startswith(begins)
+    assert remedies.remedy_for(message).next.startswith(begins)
 
 
 def test_a_message_of_no_kind_has_none():
-    assert remedies.of("it broke") is None
+    assert remedies.remedy_for("it broke") is None
 
 
 def test_no_entry_is_without_use():
     """Each entry is the first that some message finds."""
-    used = {remedies.of(message) for message in [*messages(), *OTHERS]}
+    used = {remedies.remedy_for(message) for message in [*messages(), *OTHERS]}
     assert [one.pattern for one in remedies.known() if one not in used] == []
 
 

@@ -167,7 +167,7 @@ def test_bars_are_the_total_time_and_the_time_of_io_by_file_system():
         records.btio("ssd", 4, 90.0, 20.0),
         records.btio("ssd", 9, 1.0, 1.0, skipped="9 nodes are needed"),
     ]
-    ((times, *_),) = scaling.runs(cases)
+    ((times, *_),) = scaling.btio_figures(cases)
     assert bars(times) == {
         "hdd, P = 4": [100.0, 40.0], "hdd, P = 9": [60.0, 30.0], "ssd, P = 4": [90.0, 20.0],
         "ssd, P = 9: not measured": [],
@@ -181,7 +181,7 @@ def test_a_file_system_without_any_run_has_its_place_among_the_bars():
         records.btio("hdd", 4, 1.0, 1.0, skipped="the file system is full"),
         records.btio("ssd", 4, 90.0, 20.0),
     ]
-    ((times, *_),) = scaling.runs(cases)
+    ((times, *_),) = scaling.btio_figures(cases)
     assert bars(times) == {"hdd, P = 4: not measured": [], "ssd, P = 4": [90.0, 20.0]}
     assert [partition for _, partition in times.shows] == ["ssd"]
     assert "hdd, P = 4 (not run: the file system is full)" in times.caption
@@ -201,13 +201,13 @@ def test_what_was_not_measured_of_one_class_is_not_missing_of_another():
         of("C", records.btio("lustre", 16, 1.0, 1.0, skipped="16 nodes are needed")),
         of("A", records.btio("xfs", 4, 9.0, 4.0)),
     ]
-    missing = [{part for part, _ in times.missing} for times, *_ in scaling.runs(cases)]
+    missing = [{part for part, _ in times.missing} for times, *_ in scaling.btio_figures(cases)]
     assert missing == [set(), {"lustre, P = 16"}]
 
 
 def test_throughput_has_a_line_for_each_file_system():
     cases = [records.btio(fs, p, 90.0 / p, 40.0 / p) for fs in ("hdd", "ssd") for p in (4, 9)]
-    ((_, computing, writing),) = scaling.runs(cases)
+    ((_, computing, writing),) = scaling.btio_figures(cases)
     assert (computing.drawing.unit, writing.drawing.unit) == ("Mop/s", "MB/s")
     for found, column in ((computing, "mops_total"), (writing, "io_rate")):
         by_label = {line.label: dict(line.points) for line in found.drawing.lines}
@@ -223,7 +223,7 @@ def test_classes_and_ways_of_writing_are_not_mixed():
         records.btio("hdd", 4, 80.0, 40.0, mpi_io="romio"),
         records.btio("hdd", 4, 70.0, 40.0, subtype="full"),
     ]
-    titles = [times.title.split(", spack")[0] for times, *_ in scaling.runs(cases)]
+    titles = [times.title.split(", spack")[0] for times, *_ in scaling.btio_figures(cases)]
     assert sorted(titles) == [
         "BT-IO class E full, ompio", "BT-IO class E simple, ompio", "BT-IO class E simple, romio",
     ]  # fmt: skip
@@ -235,11 +235,11 @@ def test_classes_and_ways_of_writing_are_not_mixed():
 def test_times_that_cannot_be_are_not_drawn(time, io_time):
     rows = [{**records.btio("hdd", 4, 9.0, 1.0).parsed.rows[0], "time": time, "io_time": io_time}]
     case = records.case("BtIo", rows, records.NPB, ranks=4, subtype="simple", partition="hdd")
-    assert list(scaling.runs([case])) == []
+    assert list(scaling.btio_figures([case])) == []
 
 
 def test_io_that_took_no_time_that_bt_can_tell_is_drawn():
-    ((times, *_),) = scaling.runs([records.btio("hdd", 4, 9.0, 0.0)])
+    ((times, *_),) = scaling.btio_figures([records.btio("hdd", 4, 9.0, 0.0)])
     assert times.table == (("hdd", "4", "9", "0"),)
 
 

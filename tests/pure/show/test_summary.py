@@ -19,7 +19,7 @@ from assay.store import session
 from assay.store.session import ReportError
 
 pipeline = module("ci/gitlab/gather.py")
-WHOLE = session.load(DATA / "reports" / "run-report-0.json")
+WHOLE = session.load_session(DATA / "reports" / "run-report-0.json")
 COUNTS = summary.Counts.of(WHOLE.cases)
 
 

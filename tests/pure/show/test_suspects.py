@@ -18,7 +18,7 @@ from report_results import DATA
 from tests.pure.show.test_nodes import of_slurm
 from tests.pure.show.test_page import Document
 
-from assay.accused import Against, How, of
+from assay.accused import Against, How, accusations
 from assay.judge import Verdict
 from assay.show import page, remedies, summary, suspects
 from assay.show.view import View
@@ -44,11 +44,11 @@ EVIDENCE = {
 
 @cache
 def run(name):
-    return of_slurm(session.load(FAULTS / name / "reports" / "run-report-0.json"))
+    return of_slurm(session.load_session(FAULTS / name / "reports" / "run-report-0.json"))
 
 
 def rendered(of_run):
-    return page.render(View.of(of_run), [], (), of_run.file.parents[1] / "report.html")
+    return page.render_page(View.of(of_run), [], (), of_run.file.parents[1] / "report.html")
 
 
 @cache
@@ -71,7 +71,9 @@ def banner(html):
 
 def accusing(case, *problems):
     """The case as if its record had these problems, and no other."""
-    accused = tuple(Accusation(tuple(e["nodes"]), e["how"], e["problem"]) for e in of(problems))
+    accused = tuple(
+        Accusation(tuple(e["nodes"]), e["how"], e["problem"]) for e in accusations(problems)
+    )
     return structs.replace(case, accused=accused, problems=tuple(map(str, problems)))
 
 
@@ -98,7 +100,7 @@ def test_no_node_is_named_without_its_record(name, tmp_path):
         record = json.loads(path.read_text())
         record["accused"] = []
         path.write_text(json.dumps(record))
-    blind = session.load(copied / "reports" / "run-report-0.json")
+    blind = session.load_session(copied / "reports" / "run-report-0.json")
     assert suspects.suspects(suspects.causes(blind.cases)) == []
     assert "No test accuses a node." in rendered(blind)
 
@@ -195,7 +197,7 @@ def test_an_undecided_suspect_is_marked():
 
 def test_a_part_of_a_run_and_an_interrupted_run_never_read_pass(results):
     results.only("Hpcc@intra-node")
-    whole = session.load(results.file)
+    whole = session.load_session(results.file)
     assert banner(rendered(whole)).endswith("PASS")
     partial = structs.replace(whole, partial=("1 of 4 promised cases selected by -n Hpcc",))
     assert banner(rendered(partial)).endswith("PARTIAL")
@@ -209,7 +211,7 @@ def test_a_part_of_a_run_and_an_interrupted_run_never_read_pass(results):
 
 def test_a_run_that_judged_little_says_so_beside_its_verdict(results):
     results.only("Hpcc@intra-node")
-    whole = session.load(results.file)
+    whole = session.load_session(results.file)
     skipped = structs.replace(whole.cases[0], verdict=None, why="no GPU", metrics=())
     few = structs.replace(whole, cases=(*whole.cases, skipped, skipped))
     said = "This verdict is about 1 of 3 cases: the others were not judged."
@@ -265,7 +267,7 @@ def test_the_paper_has_a_line_to_sign_and_leaves_out_what_fills_pages():
 )
 def test_the_first_sentence_says_whether_to_accept_the_run(results, change, said):
     results.only("Hpcc@intra-node")
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     partial = change.pop("partial", ())
     (case,) = (structs.replace(case, **change) for case in run.cases)
     html = rendered(structs.replace(run, cases=(case,), partial=partial))
@@ -289,7 +291,7 @@ def test_the_numbers_are_those_of_most_nodes_with_their_bounds():
 
 
 def test_a_run_of_an_older_suite_has_no_numbers_there_and_is_not_called_unmeasured():
-    older = session.load(FAULTS / "disk-slow" / "reports" / "run-report-0.json")
+    older = session.load_session(FAULTS / "disk-slow" / "reports" / "run-report-0.json")
     html = rendered(older)
     assert 'id="judged"' in html
     assert 'id="numbers"' not in html
@@ -343,6 +345,6 @@ def test_what_to_type_can_be_pasted_as_it_is():
 
 def test_a_page_without_a_cause_begins_with_its_numbers(results):
     results.only("Hpcc@intra-node")
-    assert '<div class="cover well">' in rendered(session.load(results.file))
+    assert '<div class="cover well">' in rendered(session.load_session(results.file))
     assert '<div class="cover">' in text_of("rate")
     assert ".well #numbers { grid-area: 1 / 1" in (page.HERE / "page.css").read_text()

@@ -23,7 +23,7 @@ BTIO_TIME = "BT-IO: total time and time of I/O"
 
 
 def absent(cases):
-    drawn = figure.of(figures.sections(cases))
+    drawn = figure.all_figures(figures.sections(cases))
     return wanted.absent(cases, drawn, LISTS)
 
 
@@ -34,7 +34,7 @@ def whole(cases):
 @cache
 def of_cluster():
     """The drawn figures of the cluster, and the missing ones."""
-    return figure.of(figures.sections(CLUSTER)), whole(CLUSTER)
+    return figure.all_figures(figures.sections(CLUSTER)), whole(CLUSTER)
 
 
 def test_of_an_empty_session_every_figure_is_missing():
@@ -144,7 +144,7 @@ def test_gpu_figures_have_a_line_for_each_configuration_of_each_pair_of_buffers(
            for between in ("GPU to GPU", "GPU to host", "host to GPU")},
         "host to host in a node": ["all"],
     }  # fmt: skip
-    titles = [f.title for f in figure.of(figures.sections(cases))]
+    titles = [f.title for f in figure.all_figures(figures.sections(cases))]
     assert len(set(titles)) == 4
     assert sum("GPU to GPU in a node" in title for title in titles) == 1
 
@@ -209,7 +209,7 @@ def test_collectives_of_two_stacks_are_two_figures():
         records.osu("OsuCollective", "gather", 1, 1, ranks=2, transport="posix", environ=environ)
         for environ in ("spack", "container")
     ]
-    names = [f.name for f in figure.of(figures.sections(cases))]
+    names = [f.name for f in figure.all_figures(figures.sections(cases))]
     assert names == [
         "OsuCollective gather  gpu container", "OsuCollective gather  gpu spack",
     ]  # fmt: skip

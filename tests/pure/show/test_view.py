@@ -46,7 +46,7 @@ def rendered(cases: list[Case]) -> str:
     run = Session(Path("/r/results/reports/run-report-0.json"), "u", "h", None, 1.0, "c", "4", ())
     made = view.View.of(view.replace(run, cases=tuple(cases)))
     sections = figures.sections(cases, made.whole)
-    return page.render(made, sections, [], Path("/r/results/report.html"))
+    return page.render_page(made, sections, [], Path("/r/results/report.html"))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from assay.store import promise
 from assay.store.cases import Case, Session
 from assay.store.promise import Listed, PromiseError, Site
 from assay.store.record import Metric
-from assay.store.session import named, unlisted
+from assay.store.session import case_named, unlisted
 
 PROMISE = """\
 nothing_judged: red
@@ -53,7 +53,7 @@ SITE = Site(
 def case(test: str, partition: str = "node", why: str = "", **parameters: str) -> Case:
     words = [test, *(f"%{name}={value}" for name, value in parameters.items())]
     place = {"system": "site", "partition": partition, "environ": "spack"}
-    return structs.replace(named({"display_name": " ".join(words), **place}), why=why)
+    return structs.replace(case_named({"display_name": " ".join(words), **place}), why=why)
 
 
 def osu(partition: str = "node") -> list[Case]:
@@ -195,7 +195,9 @@ def test_a_word_that_is_promised_and_not_there_is_a_fault(
     """The run has all cases that its words select, so nothing else shows it."""
     listed = promise.cases(file.parents[2] / "reframe/cases.txt")
     planned = [
-        structs.replace(named({"name": one.name, "system": "site"}), partition=where, environ=stack)
+        structs.replace(
+            case_named({"name": one.name, "system": "site"}), partition=where, environ=stack
+        )
         for one in listed
         for where, stack in one.places(site)
     ]
@@ -206,12 +208,12 @@ def test_a_word_that_is_promised_and_not_there_is_a_fault(
 
 def test_a_partition_that_promises_no_word_must_still_be_there(file: Path) -> None:
     file.write_text("partitions: {scratch: {}}")
-    promised = promise.load(file).site
+    promised = promise.load_promise(file).site
     assert list(SITE.lacks(promised)) == ["scratch is promised and not there"]
 
 
 def test_a_skip_of_another_kind_or_of_another_case_is_named_with_its_reason(file: Path) -> None:
-    may_skip = promise.load(file).may_skip
+    may_skip = promise.load_promise(file).may_skip
     why = "too-small: 4 GPUs are needed"
     good = case("Osu", "gpu", why, benchmark="bw", transport="cma")
     assert promise.unlisted(may_skip, [good]) == ([], [])
@@ -309,7 +311,7 @@ def test_a_file_that_cannot_be_read_is_one_line(file: Path, text: str | None, sa
     else:
         file.write_text(text)
     with pytest.raises(PromiseError, match=f"^{file}") as error:
-        promise.load(file)
+        promise.load_promise(file)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
     assert promise.state(file, SITE, Call(), [], "full")["faults"] == [str(error.value)]
@@ -395,7 +397,7 @@ def test_a_part_of_a_run_is_partial_and_never_a_pass() -> None:
 )
 def test_the_promise_of_each_site_has_cases_of_each_profile(path: Path) -> None:
     """As far as a site says which programs it has; one that describes itself has cases of none."""
-    site = promise.load(path).site
+    site = promise.load_promise(path).site
     listed = promise.cases(ROOT / "reframe/cases.txt")
     assert len(listed) > 100
     stacks = {**site.stacks, "any": frozenset[str]()}
@@ -408,7 +410,7 @@ def test_the_promise_of_each_site_has_cases_of_each_profile(path: Path) -> None:
 
 @pytest.mark.parametrize("site", ["local", "any", "debian12"])
 def test_what_a_machine_cannot_run_may_be_skipped_where_the_site_describes_itself(site):
-    may_skip = promise.load(ROOT / "site-config" / site / promise.FILE).may_skip
+    may_skip = promise.load_promise(ROOT / "site-config" / site / promise.FILE).may_skip
     reason = f"not-here: {transports.unusable('tcp', '1.20.1', 'lo')}"
     few = "incomplete: 2 ranks are needed; local:intra-node has cores for 1"
     cases = [case("OsuPy", "intra-node", why, transport="tcp") for why in (reason, few)]

@@ -42,12 +42,12 @@ def test_no_plan_makes_the_reader_raise(tmp_path_factory, raw):
 
 def test_a_log_says_who_was_skipped_failed_and_passed(tmp_path):
     (tmp_path / run_folder.LOG).write_text(LOG)
-    read = log.read(tmp_path / run_folder.LOG)
+    read = log.read_reframe_log(tmp_path / run_folder.LOG)
     where = "here:node+system"
     assert read.skipped == {("2b", where): "no [hpl] here"}
     assert read.failed == {("1a", where)}
     assert read.passed == {("3c", where)}
-    assert log.read(tmp_path / "nothing") is None
+    assert log.read_reframe_log(tmp_path / "nothing") is None
 
 
 def test_the_run_report_of_a_session_is_found_by_its_folder(tmp_path):
@@ -86,7 +86,7 @@ def test_a_session_has_a_new_folder(tmp_path, monkeypatch, named):
     (tmp_path / "output" / "20261122T120000").mkdir(parents=True)
     if named:
         with pytest.raises(ConfigError, match="20261122T120000: no new folder for this session"):
-            running.begin(tmp_path)
+            running.begin_session(tmp_path)
     else:
-        assert running.begin(tmp_path).name == "20261122T120000-2"
+        assert running.begin_session(tmp_path).name == "20261122T120000-2"
     running._held.clear()

@@ -68,17 +68,17 @@ def hostile(results) -> None:
 
 def test_what_the_record_of_a_case_says_is_clean_everywhere(results, capsys) -> None:
     hostile(results)
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     (case,) = run.cases
     assert case.hosts == ("clear back 31m kcab rm -r x",)
     texts = [text for row in case.parsed.rows for pair in row.items() for text in map(str, pair)]
     assert not UNSEEN.search(
         "\n".join([*texts, *case.parsed.facts, *(m.name for m in case.metrics)])
     )
-    Xml.fromstring(junit.render(View.of(run)))
+    Xml.fromstring(junit.render_junit(View.of(run)))
     assert not UNSEEN.search(
-        junit.render(View.of(run))
-        + page.render(View.of(run), [], [], results.directory / "page.html")
+        junit.render_junit(View.of(run))
+        + page.render_page(View.of(run), [], [], results.directory / "page.html")
     )
     for words in (["nodes"], ["report", "--output", str(results.directory / "page.html")]):
         cli.main(words)

@@ -26,12 +26,12 @@ JSON = st.recursive(
 
 
 def load_one(results: Results, name: str) -> cases.Case:
-    cases = {f"{c.display_name}@{c.partition}": c for c in session.load(results.file).cases}
+    cases = {f"{c.display_name}@{c.partition}": c for c in session.load_session(results.file).cases}
     return cases[name]
 
 
 def test_the_real_session_is_read_as_its_records_say(results):
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     assert [case.display_name for case in run.cases] == [
         entry["display_name"] for entry in results.entries()
     ]
@@ -80,7 +80,7 @@ def test_the_cause_of_a_failure_is_its_first_problem(results):
 
 def test_a_failure_is_not_told_by_a_problem_that_decides_nothing():
     """A real session: a latency is above its bound, and a point of the curve is only doubtful."""
-    faulty = session.load(DATA.parents[1] / "faults/delay/reports/run-report-0.json")
+    faulty = session.load_session(DATA.parents[1] / "faults/delay/reports/run-report-0.json")
     (case,) = (c for c in faulty.cases if c.test == "NetPipe" and c.verdict is Verdict.FAIL)
     assert case.problems[0].startswith("INCONCLUSIVE: ")
     assert case.why == (
@@ -200,7 +200,7 @@ FAILED = {"result": "fail", "fail_reason": "sanity error: cut off"}
 def test_no_attempt_takes_back_a_failure(results, first, second, verdict, why):
     results.only(HEALTH)
     results.again(first, second)
-    (case,) = session.load(results.file).cases
+    (case,) = session.load_session(results.file).cases
     assert case.verdict is Verdict[verdict]
     assert not why or case.why == why
 
@@ -213,7 +213,7 @@ def test_a_fixture_is_a_case_only_if_it_failed(results):
             entry["fixture"] = True
 
     results.edit(fixtures)
-    assert [case.test for case in session.load(results.file).cases] == ["SuiteLoads"]
+    assert [case.test for case in session.load_session(results.file).cases] == ["SuiteLoads"]
 
 
 def test_a_case_of_another_suite_is_in_no_verdict_if_the_plan_agrees(results):
@@ -225,7 +225,7 @@ def test_a_case_of_another_suite_is_in_no_verdict_if_the_plan_agrees(results):
                 del entry["purpose"]
 
     results.edit(others)
-    found = session.load(results.file)
+    found = session.load_session(results.file)
     assert [case.test for case in found.cases] == ["Hpcc"]
     assert [(case.test, case.why) for case in found.others] == [("NodeHealth", "pass")]
 
@@ -235,7 +235,7 @@ def test_a_case_of_another_suite_is_in_no_verdict_if_the_plan_agrees(results):
     file = results.directory / folder.relative_to("/srv/assay/results") / run_folder.PLAN
     for more, count in (({}, 2), ({"foreign": True}, 1)):
         file.write_text(json.dumps({**plan, "cases": [{**entry, "fixture": False, **more}]}))
-        assert len(session.load(results.file).cases) == count
+        assert len(session.load_session(results.file).cases) == count
 
 
 def test_the_newest_run_report_has_the_highest_number(results, tmp_path):
@@ -261,7 +261,7 @@ def test_a_broken_run_report_is_one_line_that_names_it(tmp_path, text):
     file = tmp_path / "run-report-0.json"
     file.write_text(text)
     with pytest.raises(session.ReportError) as error:
-        session.load(file)
+        session.load_session(file)
     assert str(error.value).startswith(f"{file}: ")
     assert "\n" not in str(error.value)
     assert "--session FILE" in str(error.value)
@@ -270,7 +270,7 @@ def test_a_broken_run_report_is_one_line_that_names_it(tmp_path, text):
 @pytest.mark.parametrize("place", [".", "missing.json"])
 def test_a_run_report_that_cannot_be_read_is_one_line(tmp_path, place):
     with pytest.raises(session.ReportError, match="--session FILE"):
-        session.load(tmp_path / place)
+        session.load_session(tmp_path / place)
 
 
 def test_a_run_report_cut_anywhere_is_never_half_read(results):
@@ -278,7 +278,7 @@ def test_a_run_report_cut_anywhere_is_never_half_read(results):
     for end in range(0, len(whole) - 2, 997):
         results.file.write_text(whole[:end])
         with pytest.raises(session.ReportError):
-            session.load(results.file)
+            session.load_session(results.file)
 
 
 ENTRY = ("name", "result", "stagedir", "outputdir", "fixture", "hashcode", "fail_reason", "kind")
@@ -291,7 +291,7 @@ def test_no_test_case_makes_the_reader_raise(tmp_path_factory, entry, info):
     about = {"time_elapsed": 1.0, "log_files": info, "time_start": info, "prefix_output": info}
     file.write_text(json.dumps({"session_info": about, "runs": [{"testcases": [entry]}]}))
     try:
-        session.load(file)
+        session.load_session(file)
     except session.ReportError as error:
         assert str(file) in str(error)
 
@@ -307,7 +307,7 @@ def test_no_record_makes_the_reader_raise(tmp_path_factory, record):
     file.write_text(
         json.dumps({"session_info": {"time_elapsed": 1}, "runs": [{"testcases": [entry]}]})
     )
-    (case,) = session.load(file).cases
+    (case,) = session.load_session(file).cases
     assert case.verdict in Verdict
 
 
@@ -321,9 +321,11 @@ def test_a_calibration_is_not_an_acceptance(results):
         for metric in record["metrics"].values():
             metric.update(verdict="RECORDED", why=CALIBRATION)
 
-    assert not any("calibrate" in fault for fault in outcome(session.load(results.file)).faults)
+    assert not any(
+        "calibrate" in fault for fault in outcome(session.load_session(results.file)).faults
+    )
     results.edit_record(HPCC, unjudged)
-    found = outcome(session.load(results.file)).faults
+    found = outcome(session.load_session(results.file)).faults
     assert "1 case measured to calibrate, and not judged" in found
 
 
@@ -361,17 +363,17 @@ def test_a_setting_that_may_have_changed_a_number_makes_the_run_partial(results)
     results.only(HPCC)
     doubt = "MALLOC_ARENA_MAX=1 was set outside of the test and may change what is measured"
     results.edit_record(HPCC, lambda record: record.update(doubts=[doubt]))
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     assert run.partial == run.doubts == (doubt,)
     assert closing_lines(View.of(run))[-1] == f"verdict: PARTIAL: {doubt}"
     results.edit_record(HPCC, lambda record: record.update(doubts=[f"d{n}" for n in range(40)]))
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     assert len(run.doubts) == 40
     assert run.partial[-1] == "and 28 more"
 
 
 def test_a_setting_that_only_prints_is_stated_and_nothing_more(results):
     results.only(HPCC)
-    before = closing_lines(View.of(session.load(results.file)))
+    before = closing_lines(View.of(session.load_session(results.file)))
     results.edit_record(HPCC, lambda record: record.update(notes=["UCX_VFS_ENABLE=n was set"]))
-    assert closing_lines(View.of(session.load(results.file))) == before
+    assert closing_lines(View.of(session.load_session(results.file))) == before

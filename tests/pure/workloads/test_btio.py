@@ -14,7 +14,7 @@ OPEN_MPI = mpi.OPEN_MPI
 
 
 def test_a_class_writes_what_the_program_says_that_it_wrote():
-    parsed = npb.parse((DATA / "npb" / "bt.S.x.mpi_io_full.np4.txt").read_text())
+    parsed = npb.parse_npb((DATA / "npb" / "bt.S.x.mpi_io_full.np4.txt").read_text())
     printed = {"S": parsed.rows[0]["io_written"], "W": 22.12, "A": 419.43}  # by NPB 3.4.3
     assert printed == {name: round(btio.bytes_written(name) / 1e6, 2) for name in printed}
 
@@ -111,10 +111,10 @@ def said(*modules):
     ],
 )
 def test_who_did_the_mpi_io(text, asked, ranks, problem):
-    problems = OPEN_MPI.other_io(openmpi.parse(text), asked, ranks)
+    problems = OPEN_MPI.other_io(openmpi.parse_openmpi(text), asked, ranks)
     assert (problem in problems[0]) if problem else problems == []
 
 
 def test_who_did_the_mpi_io_of_a_real_run():
     text = (DATA / "replay" / "btio-full" / "stderr").read_text()
-    assert [module for _, module in openmpi.parse(text).io] == ["ompio"]
+    assert [module for _, module in openmpi.parse_openmpi(text).io] == ["ompio"]

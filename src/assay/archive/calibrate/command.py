@@ -31,7 +31,7 @@ from assay.judge import (
 from assay.store import run_folder, session
 
 
-def run(args: argparse.Namespace) -> int:
+def run_calibrate(args: argparse.Namespace) -> int:
     """Runs ``assay calibrate``; returns the exit code."""
     file = args.config or args.folder / args.site / "reframe.py"
     site = file.parent
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         references = References.load(site / "references.yaml")
         tolerances = metrics.tolerances(site, CalibrationError)
         reports = args.reports or [_measure(file, args)]
-        sample = launches.samples(map(session.load, reports), name)
+        sample = launches.samples(map(session.load_session, reports), name)
         committed = _committed(site)
         if not (committed or references.calibrated):
             print("assay calibrate: no earlier calibration was found, in the folder or in git")
@@ -162,5 +162,5 @@ def _write(path: Path, content: str, dry_run: bool) -> None:
         print(f"{path}: {'would not change' if same else 'not written (--dry-run)'}")
         return
     if not same:
-        files.write(path, content, CalibrationError)
+        files.write_file(path, content, CalibrationError)
     print(f"{path}: {'has it already' if same else 'written'}")

@@ -264,7 +264,7 @@ def _evidence(attempt: Case) -> Iterator[tuple[str, list[str] | None]]:
     proof, transport = attempt.proof, attempt.transport
     ended, err, logs = (_text(attempt, name) for name in (launch.FILE, _ERR, _UCX))
     yield "exit code and time", None if ended is None else _ended(ended, attempt)
-    ranks, world = mapping(proof.get("ranks")), openmpi.parse(err or "")
+    ranks, world = mapping(proof.get("ranks")), openmpi.parse_openmpi(err or "")
     if "pml" in proof:
         hosts = dict(Counter(host for host, _ in world.selected))
         seen = {"hosts": hosts, "ranks": {**ranks, "seen": world.ranks_seen}}
@@ -273,10 +273,12 @@ def _evidence(attempt: Case) -> Iterator[tuple[str, list[str] | None]]:
         known = err is not None and proof.get("mpi", "openmpi") == "openmpi"
         yield "world", against if known else None
     if "means" in proof and transport in transports.TRANSPORTS:
-        log = ucx_log.parse(logs or "")
+        log = ucx_log.parse_ucx_log(logs or "")
         log = transports.without_farewells(transport, log, world.farewells if ranks else 0)
         sizes, processes = proof.get("sizes", ()), ranks.get("asked", 2)
-        again = dataclasses.asdict(transports.prove(transport, log, sizes, processes=processes))
+        again = dataclasses.asdict(
+            transports.prove_transport(transport, log, sizes, processes=processes)
+        )
         against = [*again.pop("problems"), *_other(again, proof)]
         yield "path", against if logs is not None and "sizes" in proof else None
     for key, kind in _NOT_KEPT.items():
@@ -287,7 +289,7 @@ def _evidence(attempt: Case) -> Iterator[tuple[str, list[str] | None]]:
 def _ended(text: str, attempt: Case) -> list[str]:
     """What the record of a launch by its job script says against the case."""
     try:
-        ended = launch.parse(text)
+        ended = launch.parse_launch(text)
     except ValueError as error:
         return [str(error)]
     times = {"benchmark": ended.end - ended.begin, "began": ended.begin}

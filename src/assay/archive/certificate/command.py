@@ -36,20 +36,20 @@ _NO_SESSION = (
 )
 
 
-def write(args: argparse.Namespace) -> int:
+def write_archive(args: argparse.Namespace) -> int:
     """Write a bundle, signed if there is ``args.key``; returns the exit code."""
     key = getattr(args, "key", None)
     name = "certify" if key else "archive"
     results = session.results()
     try:
-        run = session.load(args.session or session.newest(results))
+        run = session.load_session(args.session or session.newest(results))
         said, wrong, packed = _packed(run, contents.site_of(run, args.folder), key)
         for text in wrong:
             print(f"assay {name}: this verdict does not follow: {text}", file=sys.stderr)
         if wrong and key:
             raise BundleError("nothing was written")
         output = args.output or results / ("certificate.zip" if key else f"{_name(run)}.zip")
-        files.write(output, packed, BundleError, files.ELSEWHERE)
+        files.write_file(output, packed, BundleError, files.ELSEWHERE)
     except (BundleError, ReferencesError, session.ReportError) as error:
         print(f"assay {name}: {error}", file=sys.stderr)
         return Exit.UNKNOWN
@@ -86,7 +86,7 @@ def _packed(
         root = Path(scratch).resolve()
         bundle.unpack(members, root)
         try:
-            copy, follows, found, _ = contents.opened(root, contents.name_of(run), site_name)
+            copy, follows, found, _ = contents.open_session(root, contents.name_of(run), site_name)
         except Refused as refused:
             raise BundleError("; ".join(refused.args)) from None
         except _NO_SESSION as error:
@@ -95,8 +95,8 @@ def _packed(
         # The page of the report, with links to the files of the bundle.
         view = View.of(copy)
         sections = figures.sections(copy.cases, view.whole)
-        absent = validation.incomplete(figure.of(sections))
-        text = page.render(view, sections, absent, root / contents.PAGE)
+        absent = validation.incomplete(figure.all_figures(sections))
+        text = page.render_page(view, sections, absent, root / contents.PAGE)
         members[contents.PAGE] = text.encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
     members[contents.IN_TOTO] = contents.in_toto(said, members)
@@ -144,7 +144,7 @@ def _checked(
     :raises BundleError: it cannot be checked.
     """
     told: list[tuple[str, str | None]] = []
-    packed = bundle.read(args.file, lambda *signed: told.append(accepted(args, *signed)))
+    packed = bundle.read_bundle(args.file, lambda *signed: told.append(accepted(args, *signed)))
     signer, key = told[0]
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch).resolve()
@@ -154,7 +154,7 @@ def _checked(
             was = f"is of {key}" if key else "was removed"
             raise Refused(f"{bundle.SIGNATURE}: {was}; {said['signer'] or 'nobody'} was to sign")
         try:
-            run, follows, found, evidence = contents.opened(root, said["file"], said["site"])
+            run, follows, found, evidence = contents.open_session(root, said["file"], said["site"])
             if found:
                 raise Refused(*found)
             own = {key: said.get(key) for key in contents.OWN}
@@ -193,7 +193,7 @@ def accepted(args: argparse.Namespace, sums: bytes, signed: bytes | None) -> tup
     """
     key, name, said = None, "", UNSIGNED
     if signed is not None:
-        key, name = signature.check(signed, sums, args.signers)
+        key, name = signature.check_signature(signed, sums, args.signers)
         of = f"{args.signers} does not have it" if args.signers else "no --signers were named"
         said = f"signed with the UNKNOWN KEY {key} ({of}); the signature itself is right"
     if name:

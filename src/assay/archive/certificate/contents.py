@@ -91,7 +91,7 @@ def _named(kind: str, path: Path, top: Path) -> str:
     return f"{kind}/{real.relative_to(top).as_posix()}"
 
 
-def opened(
+def open_session(
     root: Path, file: str, site: str
 ) -> tuple[Session, dict[str, Any], list[str], Counter[tuple[str, bool]]]:
     """Loads a session from the files of a bundle, and judges it again.
@@ -114,7 +114,7 @@ def opened(
         for name in included if isinstance(included, list) else ():
             if not (path.parent / str(name)).resolve().is_relative_to(top):
                 raise Refused(f"{path.name}: includes {name}, which is not in the bundle")
-        run = session.load(root / file, sealed=True)
+        run = session.load_session(root / file, sealed=True)
         judge = Judge(run, References.load(path))
     except (session.ReportError, ReferencesError) as error:
         raise Refused(str(error).replace(f"{root}/", "")) from None
@@ -168,7 +168,7 @@ def _kept(plan: run_folder.Plan, file: Path) -> Iterator[str]:
     if "sha256" not in said:
         return
     try:
-        promised = promise.load(file)
+        promised = promise.load_promise(file)
     except promise.PromiseError:
         yield f"{file.name}: is missing or damaged, and the session was compared with it"
         return

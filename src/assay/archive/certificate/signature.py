@@ -58,7 +58,7 @@ def sign(key: Path, text: bytes) -> bytes:
             ) from None
 
 
-def check(signature: bytes, text: bytes, known: Path | None) -> tuple[str, str]:
+def check_signature(signature: bytes, text: bytes, known: Path | None) -> tuple[str, str]:
     """Who signed the text: the fingerprint of the public key, and the name of a known signer or "".
 
     :param known: the known signers, in the form of OpenSSH: ``NAME ssh-ed25519 AAAA...``.

@@ -15,7 +15,7 @@ from assay.archive.history import page, series, store
 from assay.exits import Exit
 
 
-def run(args: argparse.Namespace) -> int:
+def run_history(args: argparse.Namespace) -> int:
     """Do one action and return the exit code."""
     try:
         if args.action == "add":
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 def added(history: Path, sources: Sequence[Path], accept: Any = None) -> tuple[str, list[str]]:
     """Add what is new to a history, name what was left out, and say how much was added."""
-    with store.opened(history, create=True) as connection:
+    with store.open_history(history, create=True) as connection:
         new, left_out = store.add(connection, sources, accept)
         (count,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
     for line in left_out:
@@ -42,17 +42,19 @@ def added(history: Path, sources: Sequence[Path], accept: Any = None) -> tuple[s
 
 
 def _show(args: argparse.Namespace) -> None:
-    with store.opened(args.history) as connection:
-        found = store.runs(connection, args.last)
+    with store.open_history(args.history) as connection:
+        found = store.latest_runs(connection, args.last)
         if args.page:
-            files.write(args.page, page.render(found, series.read(connection), args.folder))
-    for line in page.table(found):
+            files.write_file(
+                args.page, page.render_history(found, series.read_series(connection), args.folder)
+            )
+    for line in page.runs_table(found):
         print(*line, sep=" | ")
 
 
 def _changes(args: argparse.Namespace) -> None:
-    with store.opened(args.history) as connection:
-        examined = series.examine(series.read(connection), args.folder)
+    with store.open_history(args.history) as connection:
+        examined = series.examine(series.read_series(connection), args.folder)
         found = series.newest_first(change for _, steps in examined for change in steps)
     for change in found:
         print(*page.row(change), sep=" | ")

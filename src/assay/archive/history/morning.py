@@ -27,9 +27,9 @@ def show(_: argparse.Namespace) -> int:
     """Print the state of each site of the newest run, and return the exit code."""
     results = session.results()
     try:
-        run = session.load(session.newest(results))
+        run = session.load_session(session.newest(results))
         command.added(results, [results])
-        with store.opened(results) as connection:
+        with store.open_history(results) as connection:
             # A part of a run is no fault: that is how single nodes are measured.
             codes = {summary.exit_code(run)} - {Exit.PARTIAL}
             codes |= {_site(connection, run, system) for system in run.systems}

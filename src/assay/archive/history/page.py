@@ -37,15 +37,15 @@ SCALE = 2.0
 DIRECTION = {True: "for the worse", False: "for the better", None: "in either direction a fault"}
 
 
-def date(start: float) -> str:
+def date_in_words(start: float) -> str:
     """A time in seconds since 1970, in words, in the time zone of this machine."""
     return f"{datetime.datetime.fromtimestamp(start).astimezone():%Y-%m-%d %H:%M}"
 
 
-def table(found: Sequence[Run]) -> list[list[str]]:
+def runs_table(found: Sequence[Run]) -> list[list[str]]:
     """The runs as a table: a header, then one line for each metric of each case."""
     keys = sorted({key for run in found for key in run.values})
-    head = ["case", "metric"] + [f"{date(run.start)} {run.name}" for run in found]
+    head = ["case", "metric"] + [f"{date_in_words(run.start)} {run.name}" for run in found]
     return [head] + [[*key, *(_cell(run, key) for run in found)] for key in keys]
 
 
@@ -60,7 +60,7 @@ def row(change: series.Change) -> tuple[str, ...]:
     """A change in words: when, case, metric, node, levels, size, direction."""
     one, step = change.series, change.step
     return (
-        date(change.start), one.case, one.metric, one.node or "all nodes",
+        date_in_words(change.start), one.case, one.metric, one.node or "all nodes",
         f"{number(step.before)} to {number(step.after)} {one.unit}",
         f"{step.relative:+.1%}, {change.tolerances:.1f} x tolerance", DIRECTION[change.for_worse],
     )  # fmt: skip
@@ -135,7 +135,7 @@ def trend(values: Sequence[float], tolerance: float, marks: Sequence[Mark], firs
     )
 
 
-def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: Path) -> str:
+def render_history(found: Sequence[Run], all_series: Iterable[series.Series], sites: Path) -> str:
     """The page as self-contained HTML.
 
     :param found: the runs that have a column each.
@@ -149,10 +149,11 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: Pat
         site, values = series.site_of(sites, one.system), one.values.tolist()
         planned |= set(site.planned)
         marks = [
-            Mark(each.step.at, f"{date(each.start)}: {row(each)[5]}", "change") for each in steps
+            Mark(each.step.at, f"{date_in_words(each.start)}: {row(each)[5]}", "change")
+            for each in steps
         ]
         marks += [
-            Mark(at, f"{date(change.start)}: {change.what}", "planned")
+            Mark(at, f"{date_in_words(change.start)}: {change.what}", "planned")
             for at, change in series.cuts(site, one)
         ]
         last = max(len(values) - TREND, 0)
@@ -161,7 +162,7 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: Pat
             trends[one.case, f"{one.metric} [{one.unit}]"] = Markup(drawn(last))  # noqa: S704
         for each in steps:
             pictures[each] = Markup(drawn(min(last, max(each.step.at - BEFORE, 0))))  # noqa: S704
-    head, *lines = table(found)
+    head, *lines = runs_table(found)
     environment = files.templates(Path(__file__).parent, html=True)
     style = Path(show.__file__).with_name("page.css").read_text(encoding="utf-8")
     ordered = series.newest_first(pictures)
@@ -173,7 +174,7 @@ def render(found: Sequence[Run], all_series: Iterable[series.Series], sites: Pat
         lines=[(line, trends.get((line[0], line[1]), "")) for line in lines],
         changes=[(row(change), pictures[change], _beyond(change)) for change in ordered],
         beyond=sum(map(_beyond, ordered)),
-        planned=sorted((date(each.start), each.what, each) for each in planned),
+        planned=sorted((date_in_words(each.start), each.what, each) for each in planned),
         persist=changes.PERSIST,
         share=changes.SHARE,
     )

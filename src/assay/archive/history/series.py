@@ -43,7 +43,7 @@ class Series:
     values: npt.NDArray[np.float64]
 
 
-def read(connection: sqlite3.Connection) -> Iterator[Series]:
+def read_series(connection: sqlite3.Connection) -> Iterator[Series]:
     """All series: of each metric over all nodes, and of each of its nodes.
 
     The series of a node is left out if the metric was measured on that node only.

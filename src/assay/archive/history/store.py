@@ -47,7 +47,7 @@ class StoreError(Exception):
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+def open_history(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
     """A connection to a history, without implicit transactions.
 
     :param path: the file, or the folder that holds it.
@@ -113,7 +113,8 @@ def add(
 
     A killed session has no run report; its finished cases are added when nothing runs any more.
 
-    :param accept: says by an error whose bundles are not read (:func:`assay.archive.bundle.read`).
+    :param accept: says by an error whose bundles are not read, see
+        :func:`assay.archive.bundle.read_bundle`.
     :returns: how many sessions are new, and one line for each source or session that was left out,
         with the reason.
     :raises sqlite3.Error: the history is damaged or cannot be written.
@@ -125,7 +126,7 @@ def add(
             try:
                 if source.is_file():
                     results = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-                    bundle.unpack(bundle.read(source, accept).members, results)
+                    bundle.unpack(bundle.read_bundle(source, accept).members, results)
                     results /= bundle.RESULTS
                 reports = run_folder.run_reports(results / "reports")
             except (bundle.BundleError, bundle.Refused) as error:
@@ -164,7 +165,7 @@ def _add(connection: sqlite3.Connection, report: Path, *, sealed: bool) -> bool:
         uuid = str(files.read_json(report)["session_info"]["uuid"])
         if connection.execute("SELECT 1 FROM sessions WHERE uuid = ?", (uuid,)).fetchone():
             return False
-    found = session.load(report, sealed=sealed)
+    found = session.load_session(report, sealed=sealed)
     if found.salvaged and found.start:
         if not any(case.recorded for case in found.cases):
             return False  # nothing had ended
@@ -241,7 +242,7 @@ class Run:
     values: dict[tuple[str, str], float | None]
 
 
-def runs(connection: sqlite3.Connection, last: int) -> list[Run]:
+def latest_runs(connection: sqlite3.Connection, last: int) -> list[Run]:
     """So many of the latest runs, in order of time.
 
     :raises sqlite3.Error: the history is damaged.

@@ -25,7 +25,7 @@ SLURM = "slurm"
 COMMAND = ("scontrol", "show", "topology")
 
 
-def read(source: str, folder: Path) -> Fabric:
+def read_topology(source: str, folder: Path) -> Fabric:
     """The topology that a site names: ``slurm``, or a file.
 
     :param folder: where a relative path begins.
@@ -46,14 +46,14 @@ def read(source: str, folder: Path) -> Fabric:
             raise ValueError(f"{' '.join(COMMAND)}: {why[-1] if why else error}") from None
     path = folder / source
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return parse_topology(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def parse(text: str) -> Fabric:
+def parse_topology(text: str) -> Fabric:
     """A topology from the text of a file, whose format its lines show.
 
     :raises ValueError: it is none of the formats, or it is damaged.

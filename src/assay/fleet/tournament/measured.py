@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
-from assay.fleet.coordinator_log import CoordinatorLog, parse
+from assay.fleet.coordinator_log import CoordinatorLog, parse_coordinator_log
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament import schedule
 from assay.fleet.tournament.again import second_pass
@@ -87,7 +87,7 @@ class Pair:
         return Measurement(self.a, self.b, self.values, self.error)
 
 
-def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
+def pair_metrics(tolerances: Mapping[str, float]) -> list[Metric]:
     """The metrics by which each pair is judged.
 
     :param tolerances: metric -> tolerance, in place of those of :data:`TOLERANCES`.
@@ -100,7 +100,7 @@ def metrics(tolerances: Mapping[str, float]) -> list[Metric]:
     ]
 
 
-def pairs(
+def proven_pairs(
     log: CoordinatorLog,
     transport: str,
     ucx_version: str | None,
@@ -132,8 +132,10 @@ def pairs(
                 yield Pair(a, b, number, error=f"{name}: {error}", at=(a, b))
                 break
             values[test.metric] = min(reached, values.get(test.metric, reached))
-            said_of = ucx_log.parse(said["server"]["log"] + said["client"]["log"])
-            proof = transports.prove(transport, said_of, [test.size], ucx_version, processes=2)
+            said_of = ucx_log.parse_ucx_log(said["server"]["log"] + said["client"]["log"])
+            proof = transports.prove_transport(
+                transport, said_of, [test.size], ucx_version, processes=2
+            )
             others = [] if asked is None else steering.of_ucx(said_of, asked, Machine())
             others = [line for line in others if not isinstance(line, Note)]  # where the log goes
             found = [*proof.problems, *others, *uncrossed(test.size, said)]
@@ -194,7 +196,7 @@ def value(test: Test, text: str) -> float:
 
     :raises ParseError: it has no such value.
     """
-    parsed = ucx_perftest.parse(text)
+    parsed = ucx_perftest.parse_ucx_perftest(text)
     if not parsed.sound:
         raise ParseError("; ".join(parsed.problems) or "the output is incomplete")
     quantity = parsed.quantity(test.column)
@@ -237,15 +239,15 @@ def fabric_of(said: Mapping[str, Any], nodes: Sequence[str]) -> Fabric:
     return Fabric(switches, said["trunks"])
 
 
-def of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorLog]:
+def tournament_of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorLog]:
     """The plan and the log of a job that runs."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
-    return plan, parse(Path(log_file).read_text(encoding="utf-8"))
+    return plan, parse_coordinator_log(Path(log_file).read_text(encoding="utf-8"))
 
 
 def draw(plan_file: str, log_file: str) -> dict[str, Any]:
     """The rounds of a sparse tournament as pairs of ranks; half within switches that are known."""
-    plan, log = of_job(plan_file, log_file)
+    plan, log = tournament_of_job(plan_file, log_file)
     limit, nodes = plan["sparse"], log.nodes
     fabric = known_fabric(plan.get("topology"), nodes)
     if fabric is None:
@@ -255,10 +257,12 @@ def draw(plan_file: str, log_file: str) -> dict[str, Any]:
 
 def advice(plan_file: str, log_file: str) -> dict[str, Any]:
     """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
-    plan, log = of_job(plan_file, log_file)
+    plan, log = tournament_of_job(plan_file, log_file)
     fabric = known_fabric(plan.get("topology"), log.nodes)
-    found = [p.measurement for p in pairs(log, plan["transport"], plan["ucx_version"]) if p.number]
-    diagnosis = diagnose(log.nodes, metrics(plan["tolerances"]), found, fabric)
+    found = [
+        p.measurement for p in proven_pairs(log, plan["transport"], plan["ucx_version"]) if p.number
+    ]
+    diagnosis = diagnose(log.nodes, pair_metrics(plan["tolerances"]), found, fabric)
     number = {name: rank for rank, name in enumerate(log.nodes)}
     again = second_pass(diagnosis, fabric=fabric)
     return {

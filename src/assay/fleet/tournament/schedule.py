@@ -24,7 +24,7 @@ def count(n: int) -> int:
     return n - 1 + n % 2
 
 
-def pairs(n: int, number: int) -> List[Pair]:
+def pairs_of_round(n: int, number: int) -> List[Pair]:
     """The pairs (a, b), a < b, of one round; nodes are 0 ... n - 1, `number` is 0 ... count(n) - 1.
 
     Each node is in one pair. If `n` is odd, one node has no pair in each round.
@@ -57,10 +57,10 @@ def rounds(n: int, limit: Optional[int] = None) -> List[List[Pair]]:
     """
     total = count(n)
     if limit is None or limit >= total:
-        return [pairs(n, number) for number in range(total)]
+        return [pairs_of_round(n, number) for number in range(total)]
     if limit < 1:
         raise ValueError(f"a tournament needs a round, not {limit}")
-    return [pairs(n, step * total // limit) for step in range(limit)]
+    return [pairs_of_round(n, step * total // limit) for step in range(limit)]
 
 
 def sparse(n: int) -> int:
@@ -91,7 +91,7 @@ def by_switch(groups: Sequence[Sequence[int]], limit: int) -> List[List[Pair]]:
         for group in groups:
             if len(group) > 1:
                 total = count(len(group))
-                met = pairs(len(group), number * max(1, total // within) % total)
+                met = pairs_of_round(len(group), number * max(1, total // within) % total)
                 found += [(group[a], group[b]) for a, b in met]
                 met_nodes = {place for pair in met for place in pair}
                 left += [node for place, node in enumerate(group) if place not in met_nodes]

@@ -44,7 +44,7 @@ _MEMORIES = {"Paged": "pageable", "Pinned": "pinned", None: ""}
 recognise = recogniser(_TITLE, _WAY, _CSV)
 
 
-def parse(text: str) -> Parsed:
+def parse_bandwidth_test(text: str) -> Parsed:
     """Read the output of one run of bandwidthTest, as tables or with ``--csv``.
 
     There is one row for each copy: ``way`` (``H2D``, ``D2H``, ``D2D``: host, device), ``memory``

@@ -42,7 +42,7 @@ _OF_GPU = ("name", "uuid", "bus", "driver", "near")
 recognise = recogniser(re.compile(r'\{"program": "each_gpu".*'))
 
 
-def parse(text: str) -> Parsed:
+def parse_each_gpu(text: str) -> Parsed:
     """The copies of one node, in the order of the output.
 
     Columns: ``copy``, one of ``h2d``, ``d2h``, ``d2d``; ``from`` and ``to``, the number of a GPU or
@@ -123,7 +123,7 @@ class _Output:
         elif "gpu" in said:
             self._gpu(said)
         elif "smi" in said:
-            self.reading = nvidia_smi.parse(_typed(said["smi"], str))
+            self.reading = nvidia_smi.parse_nvidia_smi(_typed(said["smi"], str))
         elif "next" in said:
             source, target = _typed(said["next"], list)
             self.during = _ends(source, target, self.gpus)

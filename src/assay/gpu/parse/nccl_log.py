@@ -43,7 +43,7 @@ _CAUSE = re.compile(
 _HARMLESS = re.compile(r"Missing \"iommu=pt\" |NUMA auto balancing |Failed to open lib\w+\.so")
 
 
-def parse(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[str], list[Line]]:
+def parse_nccl_log(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[str], list[Line]]:
     """The path of the messages, the problems, and the lines that are no log.
 
     The path: ``library``; ``ranks``: rank -> node and GPU; ``pairs``: ``A->B`` -> transports (two

@@ -70,7 +70,7 @@ _FACTORS = {
 recognise = recogniser(_START)
 
 
-def parse(text: str) -> Parsed:
+def parse_nccl_tests(text: str) -> Parsed:
     """The rows of one test, or of several after each other.
 
     Columns: ``test`` (the program, or empty), ``size`` [B], ``count``, ``type``, ``redop``,
@@ -83,7 +83,7 @@ def parse(text: str) -> Parsed:
 
     :raises ParseError: no first line, or columns that are not known.
     """
-    path, problems, lines = nccl_log.parse(without_warnings(split(text)[:-1]))
+    path, problems, lines = nccl_log.parse_nccl_log(without_warnings(split(text)[:-1]))
     starts = [at for at, (_, line) in enumerate(lines) if _START.fullmatch(line)]
     if not starts:
         raise ParseError("no first line of nccl-tests with its end")

@@ -47,7 +47,7 @@ class _Body(msgspec.Struct):
     error: str = ""
 
 
-def parse(text: str) -> Parsed:
+def parse_nvbandwidth(text: str) -> Parsed:
     """One row for each copy that was measured.
 
     Columns: ``test``, ``what`` (the heading of the matrix, without the unit), ``row`` and

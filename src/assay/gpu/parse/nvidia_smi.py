@@ -1,7 +1,7 @@
 """The state of the NVIDIA GPUs of a node: counters, topology, and errors in the kernel's log.
 
-:func:`assay.gpu.gpu_health.command` prints the text. Each part begins with a line of its name
-in brackets, and of the fields that were asked for. Not yet run on hardware: the form of the parts
+:func:`assay.gpu.gpu_health.gpu_state_command` prints the text. Each part begins with a line of its
+name in brackets, and of the fields that were asked for. Not yet run on hardware: the form of the parts
 is that of nvidia-smi(1) and of NVIDIA's page on Xid errors. That of ``nvlink`` is what users of
 V100 to H100 show in public.
 
@@ -82,7 +82,7 @@ _COUNTER = re.compile(r"(Link \d{1,3}: [A-Za-z][\w -]*): (\d{1,18})")
 _CPUS = re.compile(r"\d[\d,-]*")
 
 
-def parse(text: str) -> Reading:
+def parse_nvidia_smi(text: str) -> Reading:
     """The reading in a text; what cannot be understood is in :attr:`Reading.unread`."""
     parts: dict[str, list[str]] = {}
     asked: dict[str, list[str]] = {}

@@ -73,7 +73,7 @@ _ALL_SIZES = [0, 1, *(size for k in range(1, 23) for size in (1 << k, 3 << (k - 
 recognise = recogniser(_CALL, _ROW, _ROUNDED, _PING)
 
 
-def parse(text: str) -> Parsed:
+def parse_fabtests(text: str) -> Parsed:
     """The rows of a server or a client.
 
     Columns of fi_rma_bw: ``size`` [B], ``iterations``, ``total`` [B], ``time`` [s], ``bandwidth``

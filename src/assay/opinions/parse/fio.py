@@ -82,7 +82,7 @@ class _Report(msgspec.Struct):
 recognise = recogniser(_VERSION)
 
 
-def parse(text: str) -> Parsed:
+def parse_fio(text: str) -> Parsed:
     """Read the report of one run of ``fio``.
 
     There is one row for each job and direction that moved bytes: ``job``, ``operation`` (``write``

@@ -44,7 +44,7 @@ _SIZES = ("Global nx", "Global ny", "Global nz")
 recognise = recogniser(_BEGIN)
 
 
-def parse(text: str) -> Parsed:
+def parse_hpcg(text: str) -> Parsed:
     """Read the report of one run of HPCG.
 
     There is one row for each part of the work: ``part`` (``DDOT``, ``WAXPBY``, ``SpMV``, ``MG``,

@@ -74,7 +74,7 @@ _SETTINGS = {
 recognise = recogniser(_TITLE)
 
 
-def parse(text: str) -> Parsed:
+def parse_ib_perftest(text: str) -> Parsed:
     """The rows of a server or a client.
 
     Columns of ``ib_*_bw``: ``size`` [B], ``iterations``, ``bandwidth_peak`` and ``bandwidth``

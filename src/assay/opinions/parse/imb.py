@@ -71,7 +71,7 @@ _OTHER = re.compile(rf"\[ ?[\d., ]+\]|{_UNKNOWN.pattern}")
 recognise = recogniser(_TITLE, _BENCHMARK)
 
 
-def parse(text: str) -> Parsed:
+def parse_imb(text: str) -> Parsed:
     """The tables of one benchmark.
 
     Columns, as far as it has them: ``size`` [B], ``repetitions``; ``latency`` [us], the average

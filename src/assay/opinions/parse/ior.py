@@ -90,7 +90,7 @@ def is_wrong(line: str) -> bool:
     return bool(_REPORT.fullmatch(line) or CRASH.search(line)) and not _HARMLESS.fullmatch(line)
 
 
-def parse(text: str) -> Parsed:
+def parse_ior(text: str) -> Parsed:
     """Read the output of one run of ``ior``, in its default format or as JSON.
 
     There is one row for each repetition of a phase: ``operation`` (``write`` or ``read``),

@@ -46,7 +46,7 @@ _END = re.compile(r"-- finished at .* --")
 recognise = recogniser(_TITLE)
 
 
-def parse(text: str) -> Parsed:
+def parse_mdtest(text: str) -> Parsed:
     """Read the output of one run of ``mdtest`` that prints rates, times (``-Z``) or both (``-P``).
 
     There is one row for each operation that ran: ``operation`` (``create``, ``stat``, ``read``,

@@ -29,7 +29,7 @@ _RATE = Column("bandwidth", "MB/s", factor=MIB_PER_S)
 recognise = recogniser(_START)
 
 
-def parse(text: str) -> Parsed:  # noqa: PLR0912
+def parse_mpigraph(text: str) -> Parsed:  # noqa: PLR0912
     """The rows of both tables, one for each pair of ranks.
 
     Columns: ``way`` (``send`` or ``recv``), ``rank``, ``peer``, ``host``, ``peer_host``,

@@ -49,7 +49,7 @@ _COLUMNS = (
 recognise = recogniser(_START, _REFUSAL)
 
 
-def parse(text: str, *, last_size: int | None = None) -> Parsed:
+def parse_netpipe(text: str, *, last_size: int | None = None) -> Parsed:
     """The rows: ``size`` [B], ``repeats``, ``bandwidth`` [MB/s], ``latency`` [us, one way].
 
     Facts: ``hosts`` (by rank) and ``ranks`` if stdout is in the text; ``modes``, such as

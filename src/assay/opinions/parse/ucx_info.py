@@ -24,7 +24,7 @@ _COLUMNS = (SIZE, Column("bandwidth", "MB/s", factor=MIB_PER_S))
 recognise = recogniser(_TITLE)
 
 
-def parse(text: str, *, last_size: int | None = None) -> Parsed:
+def parse_ucx_info(text: str, *, last_size: int | None = None) -> Parsed:
     """The rows: ``size`` [B] and ``bandwidth`` [MB/s, 10^6 B/s], 4 KiB to 256 MiB.
 
     The version is known if ``-v`` was given too.

@@ -64,7 +64,7 @@ _IDENTITIES = (
 recognise = recogniser(_GROUPS, _CSV, _USAGE, re.compile(r"Final:(?: +(?:[\d.]+|inf)){4,8}"))
 
 
-def parse(text: str) -> Parsed:
+def parse_ucx_perftest(text: str) -> Parsed:
     """The final result as the only row.
 
     Columns: ``iterations``; ``latency``, or ``overhead`` for a bandwidth test, over the whole run

@@ -66,7 +66,7 @@ class Site:
         """Accepts a replay of `runs`; returns exit code, verdict and reason."""
         self.xhpl.replay(runs)
         run = self.bench.run("-n", "Hpl", "--mode", "smoke", path="reframe/compute/hpl.py")
-        (case,) = session.load(self.report()).cases
+        (case,) = session.load_session(self.report()).cases
         return run.returncode, case.verdict.value, case.why
 
 
@@ -238,7 +238,7 @@ def test_a_curve_gets_an_envelope_that_finds_a_slow_size(site):
     ):
         turns.replay([run.but(stdout=recorded)])
         bench.run("-n", case, "--mode", "smoke", path="reframe/network/osu.py")
-        (found,) = session.load(site.report()).cases
+        (found,) = session.load_session(site.report()).cases
         assert found.verdict.value == verdict, found.why
     assert "the latency of 2048 B was 0.74 us, in each of 6 launches" in found.why
 

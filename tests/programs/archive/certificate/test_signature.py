@@ -102,7 +102,7 @@ def test_it_is_verified_on_another_machine(signed, tmp_path):
 
 
 def test_openssh_alone_verifies_it(signed, tmp_path):
-    read = bundle.read(signed.path)
+    read = bundle.read_bundle(signed.path)
     (tmp_path / "sig").write_bytes(read.signature)
     words = ("-f", signed.signers, "-I", "hpc@example.org", "-n", signature.NAMESPACE)
     done = subprocess.run(
@@ -335,7 +335,7 @@ def of_another_key(signed: Signed, found: Open) -> None:
     sums = bundle.pack(found.members, None)
     path = signed.path.with_name("sums.zip")
     path.write_bytes(sums)
-    found.signature = signature.sign(signed.other, bundle.read(path).sums)
+    found.signature = signature.sign(signed.other, bundle.read_bundle(path).sums)
 
 
 def torn_signature(signed: Signed, found: Open) -> None:
@@ -435,7 +435,7 @@ def test_a_date_that_is_none_is_wrong_usage(signed, capsys):
 
 def test_a_changed_file_is_named_by_its_hash(signed, tmp_path, capsys):
     found = Open(signed.path)
-    sums = bundle.read(signed.path).sums
+    sums = bundle.read_bundle(signed.path).sums
     name = found.name(LAST)
     assert name.startswith(f"results/{OUTPUT.partition('/')[2]}")
     found.members[name] += b" "

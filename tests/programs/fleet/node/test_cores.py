@@ -53,7 +53,7 @@ def test_the_second_look_is_for_the_slow_node_and_others(tmp_path):
     (tmp_path / "sh").write_text(SWAYED.format(values="b=20"))
     (tmp_path / "sh").chmod(0o755)
     command = [str(tmp_path / "sh"), "-c", "cores.py"]
-    advice = advise.command(CORES, "coordinator_log.jsonl", "0.2")
+    advice = advise.advice_command(CORES, "coordinator_log.jsonl", "0.2")
     job = Nodes(
         tmp_path, "each.py", 3, command=command, limit=20, width=None, turns=2, advice=advice
     )

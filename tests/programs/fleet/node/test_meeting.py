@@ -40,7 +40,7 @@ def tournament(tmp_path):
             "tests": tests,
             "seconds": 0.02,  # more busy processes than cores: few iterations
             "limit": 60,
-            "environment": transports.environment("tcp", version, "lo"),
+            "environment": transports.transport_variables("tcp", version, "lo"),
             "repeats": 1,
             "advice": ["echo", '{"again": false, "rounds": []}'],
             "transport": "tcp",
@@ -54,7 +54,7 @@ def tournament(tmp_path):
 
 def pairs(job, asked=None):
     asked = job.plan["environment"] if asked is None else asked
-    return list(measured.pairs(job.coordinator_log(), "tcp", job.plan["ucx_version"], asked))
+    return list(measured.proven_pairs(job.coordinator_log(), "tcp", job.plan["ucx_version"], asked))
 
 
 def test_all_meet_all_and_each_pair_is_proven(tournament):

@@ -29,8 +29,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def latest(folder: Path, last: int = 10) -> list[list[str]]:
-    with store.opened(folder) as connection:
-        return page.table(store.runs(connection, last))
+    with store.open_history(folder) as connection:
+        return page.runs_table(store.latest_runs(connection, last))
 
 
 def values(folder: Path) -> list[str]:
@@ -38,7 +38,7 @@ def values(folder: Path) -> list[str]:
 
 
 def rows(folder: Path, query: str = "SELECT * FROM history ORDER BY start, session") -> list[dict]:
-    with store.opened(folder) as connection:
+    with store.open_history(folder) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute(query)]
 
@@ -127,7 +127,7 @@ def test_a_session_is_added_once_from_its_records(results: Results, tmp_path, ca
     once = rows(into)
     assert "0 new sessions" in added(capsys, into, results.directory, results.directory)[0]
     assert rows(into) == once
-    run = session.load(results.file)
+    run = session.load_session(results.file)
     ran = [case for case in run.cases if case.verdict]
     assert len(once) == sum(len(case.metrics) or 1 for case in ran) > 10
     known = {(row["test"], row["partition"], row["metric"]): row for row in once}
@@ -323,12 +323,12 @@ def test_a_history_that_stays_locked_is_one_line(folder: Path, monkeypatch) -> N
 
 
 def test_the_history_keeps_no_write_ahead_log(folder: Path) -> None:
-    with store.opened(folder) as connection:
+    with store.open_history(folder) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
 def test_a_report_that_is_added_again_is_not_read(results: Results, tmp_path, monkeypatch) -> None:
     into = tmp_path / "history"
     assert main(["history", "add", str(into), str(results.directory)]) == 0
-    monkeypatch.setattr(session, "load", lambda *_, **__: pytest.fail("it was read again"))
+    monkeypatch.setattr(session, "load_session", lambda *_, **__: pytest.fail("it was read again"))
     assert main(["history", "add", str(into), str(results.directory)]) == 0

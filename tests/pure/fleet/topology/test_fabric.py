@@ -14,7 +14,7 @@ DATA = Path(__file__).parents[3] / "data" / "topology"
 
 
 def read(name):
-    return sources.read(name, DATA)
+    return sources.read_topology(name, DATA)
 
 
 def parts(fabric, a, b):
@@ -68,12 +68,12 @@ YAML = """\
 
 def test_the_default_tree_of_a_topology_in_yaml(tmp_path):
     (tmp_path / "topology.yaml").write_text(YAML)
-    fabric = sources.read("topology.yaml", tmp_path)
+    fabric = sources.read_topology("topology.yaml", tmp_path)
     assert [fabric.leaf(node) for node in ("node04", "node05", "node10")] == [
         "leaf1", "leaf2", "leaf2"
     ]  # fmt: skip
     assert fabric.hops("node01", "node05") == 2
-    first = sources.parse(YAML.replace("cluster_default: true", "cluster_default: false"))
+    first = sources.parse_topology(YAML.replace("cluster_default: true", "cluster_default: false"))
     assert first.leaf("node05") == "only"
 
 
@@ -94,7 +94,7 @@ def test_the_default_tree_of_a_topology_in_yaml(tmp_path):
 def test_a_topology_in_yaml_that_cannot_be_used_is_one_line(text, why, tmp_path):
     (tmp_path / "topology.yaml").write_text(text)
     with pytest.raises(ValueError, match=re.escape(why)) as refused:
-        sources.read("topology.yaml", tmp_path)
+        sources.read_topology("topology.yaml", tmp_path)
     assert "\n" not in str(refused.value)
 
 
@@ -115,7 +115,7 @@ def test_the_cables_of_ibnetdiscover():
 
 def test_switches_of_one_name_are_told_apart_by_their_guids():
     text = (DATA / "ibnetdiscover.txt").read_text().replace("leaf2:MSB", "leaf1:MSB")
-    fabric = sources.parse(text)
+    fabric = sources.parse_topology(text)
     assert fabric.leaf("node01") == "S-000000000000a001"
     assert fabric.leaf("node05") == "S-000000000000a002"
 
@@ -168,7 +168,7 @@ def test_places_of_nodes_switch_by_switch():
 def test_a_damaged_source_is_one_line_that_names_it(tmp_path, text, said):
     (tmp_path / "fabric").write_text(text)
     with pytest.raises(ValueError, match=re.escape(said)) as error:
-        sources.read("fabric", tmp_path)
+        sources.read_topology("fabric", tmp_path)
     assert str(error.value).startswith(f"{tmp_path / 'fabric'}: ")
     assert "\n" not in str(error.value)
 
@@ -182,4 +182,4 @@ def test_slurm_without_a_tree_is_refused():
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"nowhere\.conf: No such file"):
-        sources.read("nowhere.conf", tmp_path)
+        sources.read_topology("nowhere.conf", tmp_path)

@@ -70,7 +70,7 @@ def test_what_the_devices_of_a_pair_count(counted, uncounted, said):
     entry = {"a": 0, "b": 1, "number": 1, "error": "", "runs": [run]}
     log = CoordinatorLog(2, {0: "n1", 1: "n2"}, (), {}, (entry,), complete=True)
 
-    (pair,) = measured.pairs(log, "rc_verbs", "1.13.1")
+    (pair,) = measured.proven_pairs(log, "rc_verbs", "1.13.1")
 
     assert pair.uncounted is uncounted
     found = [problem for problem in pair.problems if "network device" in problem]

@@ -57,8 +57,8 @@ def test_the_partners_of_few_rounds_are_spread_over_the_machine():
     [
         (lambda: schedule.rounds(1), "a tournament needs two nodes, not 1"),
         (lambda: schedule.rounds(8, 0), "a tournament needs a round, not 0"),
-        (lambda: schedule.pairs(8, 7), "round 7 of 8 nodes: 0 to 6"),
-        (lambda: schedule.pairs(8, -1), "round -1 of 8 nodes: 0 to 6"),
+        (lambda: schedule.pairs_of_round(8, 7), "round 7 of 8 nodes: 0 to 6"),
+        (lambda: schedule.pairs_of_round(8, -1), "round -1 of 8 nodes: 0 to 6"),
     ],
 )
 def test_what_makes_no_tournament_is_said(call, message):

@@ -12,7 +12,7 @@ END = QUICK[QUICK.index("Result") :]
 
 
 def test_each_copy_is_a_row():
-    parsed = bandwidth_test.parse(QUICK)
+    parsed = bandwidth_test.parse_bandwidth_test(QUICK)
 
     assert recognise(QUICK) == "bandwidth-test"
     assert parsed.sound
@@ -25,7 +25,7 @@ def test_each_copy_is_a_row():
 
 
 def test_many_sizes_over_two_gpus_as_csv():
-    parsed = bandwidth_test.parse(SHMOO)
+    parsed = bandwidth_test.parse_bandwidth_test(SHMOO)
 
     assert parsed.sound, parsed.problems
     assert len(parsed.rows) == 81
@@ -36,7 +36,7 @@ def test_many_sizes_over_two_gpus_as_csv():
 
 def test_the_megabyte_of_the_demo_suite_has_2_to_the_20_bytes():
     old = edited(QUICK, "(GB/s)\n   32000000\t\t\t4.1", "(MB/s)\n   33554432\t\t\t3076.7")
-    parsed = bandwidth_test.parse(old)
+    parsed = bandwidth_test.parse_bandwidth_test(old)
 
     assert parsed.rows[0]["bandwidth"] == pytest.approx(3226.15, abs=0.01)
     assert parsed.rows[1]["bandwidth"] == 4300
@@ -46,12 +46,12 @@ def test_memory_that_the_processor_writes_in_bursts_is_named():
     combined = " Write-Combined Memory Writes are Enabled   Transfer"
     text = edited(QUICK, "   Transfer", combined)
 
-    assert bandwidth_test.parse(text).rows[0]["memory"] == "pinned write-combined"
-    assert bandwidth_test.parse(text).rows[1]["memory"] == "pinned"
+    assert bandwidth_test.parse_bandwidth_test(text).rows[0]["memory"] == "pinned write-combined"
+    assert bandwidth_test.parse_bandwidth_test(text).rows[1]["memory"] == "pinned"
 
 
 test_a_bad_line_is_a_problem = problems(
-    bandwidth_test.parse,
+    bandwidth_test.parse_bandwidth_test,
     QUICK,
     [
         ("\t4.3", "\tnan", "line 15: bandwidth is nan"),
@@ -70,21 +70,23 @@ test_a_bad_line_is_a_problem = problems(
 )
 
 test_a_torn_row_of_csv_is_a_problem = problems(
-    bandwidth_test.parse,
+    bandwidth_test.parse_bandwidth_test,
     SHMOO,
     [("Time = 0.00001 s, Size = 1000 ", "Size = 1000 ", "line 12: not a row of bandwidthTest")],
 )
 
 test_an_output_that_was_cut_is_not_complete = incomplete(
-    bandwidth_test.parse, QUICK, [(END, ""), (END, "Result = PAS")]
+    bandwidth_test.parse_bandwidth_test, QUICK, [(END, ""), (END, "Result = PAS")]
 )
 
 test_a_size_that_is_missing_is_seen = incomplete(
-    bandwidth_test.parse, SHMOO, [(SHMOO[SHMOO.index("bandwidthTest-H2D") :][:104], "")]
+    bandwidth_test.parse_bandwidth_test,
+    SHMOO,
+    [(SHMOO[SHMOO.index("bandwidthTest-H2D") :][:104], "")],
 )
 
 test_what_measured_nothing_is_refused = refused(
-    bandwidth_test.parse,
+    bandwidth_test.parse_bandwidth_test,
     QUICK,
     [
         (QUICK, "[CUDA Bandwidth Test] - Starting...\n", "no rate of bandwidthTest"),

@@ -23,7 +23,7 @@ def with_line(number, **change):
 
 
 def test_every_way_has_its_rate_by_both_clocks():
-    parsed = each_gpu.parse(HEALTHY)
+    parsed = each_gpu.parse_each_gpu(HEALTHY)
     assert parsed.sound
     assert len(parsed.rows) == 4 * 5
     for row in parsed.rows:
@@ -34,13 +34,13 @@ def test_every_way_has_its_rate_by_both_clocks():
 
 def test_the_output_says_that_the_gpus_were_emulated():
     for name, text in REAL.items():
-        gpus = each_gpu.parse(text).facts["gpus"]
+        gpus = each_gpu.parse_each_gpu(text).facts["gpus"]
         assert {gpu["name"] for gpu in gpus} == {"EMULATED GPU"}, name
         assert all(gpu["uuid"].startswith("GPU-67707565-6d75-") for gpu in gpus)
 
 
 def test_how_two_gpus_are_joined_is_that_of_nvidia_smi():
-    rows = each_gpu.parse(REAL["nvlink-and-pcie"]).rows
+    rows = each_gpu.parse_each_gpu(REAL["nvlink-and-pcie"]).rows
     joined = {(row["from"], row["to"]): row["joined"] for row in rows if row["copy"] == "d2d"}
     assert {ends for ends, way in joined.items() if way == "NV1"} == {
         ("0", "1"), ("1", "0"), ("2", "3"), ("3", "2")
@@ -57,27 +57,29 @@ def test_how_two_gpus_are_joined_is_that_of_nvidia_smi():
     ],
 )
 def test_the_faults_are_in_the_rows(name, ends, column, value):
-    (row,) = [r for r in each_gpu.parse(REAL[name]).rows if (r["from"], r["to"]) == ends]
+    (row,) = [r for r in each_gpu.parse_each_gpu(REAL[name]).rows if (r["from"], r["to"]) == ends]
     assert row[column] == pytest.approx(value, abs=0.02)
 
 
 def test_wrong_data_of_a_gpu_is_one_line_and_of_a_pair_one_for_each_way():
-    (line,) = each_gpu.parse(REAL["corrupt"]).problems
+    (line,) = each_gpu.parse_each_gpu(REAL["corrupt"]).problems
     assert line.startswith("GPU 3 (EMULATED GPU, ")
     assert "data arrived wrong in 8 of its 8 ways, with the host first at byte 524288" in line
-    one, other = each_gpu.parse(REAL["corrupt-pair"]).problems
+    one, other = each_gpu.parse_each_gpu(REAL["corrupt-pair"]).problems
     assert "GPU 0 (" in one.split(" -> ")[0] and "GPU 2 (" in other.split(" -> ")[0]
 
 
 def test_a_program_that_ended_early_says_why():
-    parsed = each_gpu.parse(REAL["wrong-context"])
+    parsed = each_gpu.parse_each_gpu(REAL["wrong-context"])
     assert not parsed.complete
     assert has(parsed.problems, r"GPU 1 \(.*the driver gave the context of another GPU")
 
 
 def test_a_copy_that_takes_longer_than_the_wait_for_it_is_a_problem():
     times = json.loads(LINES[FIRST_COPY])["host_seconds"]
-    parsed = each_gpu.parse(with_line(FIRST_COPY, gpu_seconds=[2 * time for time in times]))
+    parsed = each_gpu.parse_each_gpu(
+        with_line(FIRST_COPY, gpu_seconds=[2 * time for time in times])
+    )
     assert has(parsed.problems, "host -> GPU 0 .*no copy takes longer than the wait for it")
 
 
@@ -99,11 +101,11 @@ def test_a_copy_that_takes_longer_than_the_wait_for_it_is_a_problem():
 )
 def test_a_line_that_cannot_be_is_refused(change, said):
     with pytest.raises(ParseError, match=said):
-        each_gpu.parse(with_line(FIRST_COPY, **change))
+        each_gpu.parse_each_gpu(with_line(FIRST_COPY, **change))
 
 
 test_refused = refused(
-    each_gpu.parse,
+    each_gpu.parse_each_gpu,
     HEALTHY,
     [
         ('"version": 1', '"version": 2', "unknown version 2"),
@@ -121,7 +123,7 @@ def test_a_gpu_or_a_copy_that_is_missing_leaves_the_output_incomplete():
     for number in (*range(1, 5), *range(FIRST_COPY, len(LINES))):
         rest = [line for at, line in enumerate(LINES) if at != number]
         try:
-            assert not each_gpu.parse("\n".join(rest)).complete, number
+            assert not each_gpu.parse_each_gpu("\n".join(rest)).complete, number
         except ParseError as error:
             assert "there is no GPU" in str(error)
 
@@ -130,4 +132,4 @@ def test_another_text_is_not_of_each_gpu():
     assert each_gpu.recognise(HEALTHY)
     assert not each_gpu.recognise(edited(HEALTHY, "each_gpu", "each_core"))
     with pytest.raises(ParseError, match="no first line"):
-        each_gpu.parse("vm: cuInit: CUDA_ERROR_NO_DEVICE (100)\n")
+        each_gpu.parse_each_gpu("vm: cuInit: CUDA_ERROR_NO_DEVICE (100)\n")

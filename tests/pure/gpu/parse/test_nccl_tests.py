@@ -19,7 +19,7 @@ def test_the_files_are_those_of_the_form():
 @pytest.mark.parametrize("version", [(2, 8), (2, 10), (2, 14), (2, 17), (2, 19)])
 @pytest.mark.parametrize("program", FACTORS)
 def test_each_program_of_each_version(program, version):
-    parsed = nccl_tests.parse(output(program, version))
+    parsed = nccl_tests.parse_nccl_tests(output(program, version))
 
     assert parsed.sound
     assert parsed.program == f"{program}_perf"
@@ -31,7 +31,7 @@ def test_each_program_of_each_version(program, version):
 @pytest.mark.parametrize("nodes", [1, 2, 8])
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_runs_of_1_to_64_gpus(nodes, gpus):
-    parsed = nccl_tests.parse(output(nodes=nodes, gpus=gpus))
+    parsed = nccl_tests.parse_nccl_tests(output(nodes=nodes, gpus=gpus))
 
     assert parsed.complete
     assert (parsed.facts["ranks"], parsed.facts["nodes"]) == (nodes * gpus, nodes)
@@ -39,7 +39,7 @@ def test_runs_of_1_to_64_gpus(nodes, gpus):
 
 
 def test_several_tests_after_each_other():
-    parsed = nccl_tests.parse(output("all_gather") + output("alltoall"))
+    parsed = nccl_tests.parse_nccl_tests(output("all_gather") + output("alltoall"))
 
     assert parsed.sound
     assert list(dict.fromkeys(parsed.column("test"))) == ["all_gather_perf", "alltoall_perf"]
@@ -49,37 +49,37 @@ def test_several_tests_after_each_other():
 def test_a_second_test_that_only_began_is_not_complete():
     begin = output("alltoall").partition("# nThread")[0]
 
-    assert not nccl_tests.parse(SOUND + begin).complete
+    assert not nccl_tests.parse_nccl_tests(SOUND + begin).complete
 
 
 def test_ranks_that_ran_alone_are_a_problem_each():
-    said = nccl_tests.parse(output(gpus=1) * 4).problems
+    said = nccl_tests.parse_nccl_tests(output(gpus=1) * 4).problems
 
     assert sum("one GPU: nothing was communicated" in problem for problem in said) == 4
 
 
 def test_a_version_that_is_not_known_is_named():
-    parsed = nccl_tests.parse(SOUND.replace("version 2.17.3", "version 3.1.0"))
+    parsed = nccl_tests.parse_nccl_tests(SOUND.replace("version 2.17.3", "version 3.1.0"))
 
     assert parsed.sound
     assert (parsed.version, parsed.facts["read_as"]) == ("3.1.0", "2.19")
 
 
 def test_time_stamps_and_times_of_each_iteration():
-    row = nccl_tests.parse(output(version=(2, 19), timed=True)).rows[-1]
+    row = nccl_tests.parse_nccl_tests(output(version=(2, 19), timed=True)).rows[-1]
 
     assert (row["time"], row["time_p99"], row["time_max_in_place"]) == (31.65, 32.65, 34.35)
 
 
 def test_only_in_place():
-    parsed = nccl_tests.parse(output("broadcast", rccl=True, places=1))
+    parsed = nccl_tests.parse_nccl_tests(output("broadcast", rccl=True, places=1))
 
     assert parsed.sound
     assert "bandwidth_in_place" in parsed.rows[0] and "bandwidth" not in parsed.rows[0]
 
 
 test_a_fault_is_a_problem = problems(
-    nccl_tests.parse,
+    nccl_tests.parse_nccl_tests,
     SOUND,
     [
         (ROW, ROW.replace("      0  ", "      1  ", 1), "wrong values"),
@@ -104,27 +104,27 @@ test_a_fault_is_a_problem = problems(
 )  # fmt: skip
 
 test_an_incomplete_run = incomplete(
-    nccl_tests.parse,
+    nccl_tests.parse_nccl_tests,
     SOUND,
     [(ROW + "\n", ""), ("# Out of", "# Some of"), ("# Avg bus", "# Bus")],
 )
 
 
 def test_a_hang_after_some_sizes_is_not_complete():
-    parsed = nccl_tests.parse(SOUND.partition(ROW)[0])
+    parsed = nccl_tests.parse_nccl_tests(SOUND.partition(ROW)[0])
 
     assert not parsed.complete and len(parsed.rows) == 2
 
 
 test_an_unknown_form_is_refused = refused(
-    nccl_tests.parse,
+    nccl_tests.parse_nccl_tests,
     SOUND,
     [("algbw", "algebra", "the column 'algebra'"), ("# nThread", "# Threads", "no first line")],
 )
 
 
 def test_the_path_between_and_in_nodes():
-    said = nccl_tests.parse(INTER).facts["path"]
+    said = nccl_tests.parse_nccl_tests(INTER).facts["path"]
 
     assert said["library"] == "NCCL 2.21.5+cuda12.4"
     assert said["pairs"] == {
@@ -149,7 +149,7 @@ def test_the_path_between_and_in_nodes():
     ],
 )
 def test_a_fall_back_is_named_with_nodes_and_gpus(near, far, pair, via):
-    found, warned, rest = nccl_log.parse(enumerate(path(2, 2, near, far), 1))
+    found, warned, rest = nccl_log.parse_nccl_log(enumerate(path(2, 2, near, far), 1))
 
     places = {
         "0->1": "n1, GPU 0 to n1, GPU 1, not P2P",
@@ -163,7 +163,7 @@ def test_rdma_of_only_one_of_both_gpus():
     lines = path(2, 1, "P2P/IPC", "NET/IB/0/GDRDMA")
     lines = [edited(x, "/GDRDMA", "") if "0[0] -> 1[0] [rec" in x else x for x in lines]
 
-    found, _, _ = nccl_log.parse(enumerate(lines, 1))
+    found, _, _ = nccl_log.parse_nccl_log(enumerate(lines, 1))
 
     assert found["pairs"]["0->1"] == ["NET/IB/GDRDMA", "NET/IB"]
     assert len(found["fall_backs"]) == 1
@@ -179,7 +179,7 @@ def test_the_reasons_that_nccl_gives_and_older_and_torn_lines():
         "n2:7:8 [1] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
     ]
 
-    found, warned, rest = nccl_log.parse(enumerate(lines, 1))
+    found, warned, rest = nccl_log.parse_nccl_log(enumerate(lines, 1))
 
     assert found["causes"] == [
         "n1, GPU 0: NET/IB : No device found.",

@@ -33,7 +33,7 @@ def report(**more):
 
 
 def test_each_copy_is_a_row_and_a_time_is_apart():
-    parsed = nvbandwidth.parse(TEXT)
+    parsed = nvbandwidth.parse_nvbandwidth(TEXT)
 
     assert parsed.sound
     assert (
@@ -49,14 +49,14 @@ def test_each_copy_is_a_row_and_a_time_is_apart():
 def test_older_forms_and_those_of_several_nodes_are_read(labels):
     old = TEXT.replace("v0.8", "v0.4").replace(NOTE, "").replace("N/A", "0.00")
     old = old.replace("Waived: ", "Waiving device_to_device_memcpy_write_ce.")
-    parsed = nvbandwidth.parse(old.replace("\n 1 ", f"\n{labels[1]} "))
+    parsed = nvbandwidth.parse_nvbandwidth(old.replace("\n 1 ", f"\n{labels[1]} "))
 
     assert len(parsed.rows) == 8 + (labels[1] != "1") * 3
-    assert nvbandwidth.parse(old).sound
+    assert nvbandwidth.parse_nvbandwidth(old).sound
 
 
 def test_a_report_in_json_has_the_same_rows():
-    parsed = nvbandwidth.parse(report())
+    parsed = nvbandwidth.parse_nvbandwidth(report())
 
     assert recognise(report()) == "nvbandwidth"
     assert parsed.sound, parsed.problems
@@ -73,7 +73,7 @@ def test_a_report_in_json_has_the_same_rows():
     ],
 )
 def test_an_error_in_json_is_a_problem(text, said):
-    parsed = nvbandwidth.parse(text)
+    parsed = nvbandwidth.parse_nvbandwidth(text)
 
     assert any(said in problem for problem in parsed.problems), parsed.problems
 
@@ -81,11 +81,11 @@ def test_an_error_in_json_is_a_problem(text, said):
 @pytest.mark.parametrize("text", [report()[:-20], report().replace('"Passed"', "1")])
 def test_a_report_that_is_cut_or_of_another_form_is_refused(text):
     with pytest.raises(ParseError, match=r"cut short or damaged|not a report"):
-        nvbandwidth.parse(text)
+        nvbandwidth.parse_nvbandwidth(text)
 
 
 test_a_bad_line_is_a_problem = problems(
-    nvbandwidth.parse,
+    nvbandwidth.parse_nvbandwidth,
     TEXT,
     [
         ("101.00", "102.00", "the sum is 102.00, that of the rows 101.00"),
@@ -102,9 +102,9 @@ test_a_bad_line_is_a_problem = problems(
 )
 
 test_an_output_that_was_cut_is_not_complete = incomplete(
-    nvbandwidth.parse, TEXT, [(NOTE, ""), (NOTE[-60:], ""), (TEXT, TEXT[:400])]
+    nvbandwidth.parse_nvbandwidth, TEXT, [(NOTE, ""), (NOTE[-60:], ""), (TEXT, TEXT[:400])]
 )
 
 test_what_ran_no_test_is_refused = refused(
-    nvbandwidth.parse, TEXT, [(TEXT, "Device 0: x\n", "no test of nvbandwidth")]
+    nvbandwidth.parse_nvbandwidth, TEXT, [(TEXT, "Device 0: x\n", "no test of nvbandwidth")]
 )

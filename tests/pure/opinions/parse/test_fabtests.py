@@ -28,11 +28,11 @@ LOGGED = sorted(n for n, text in TEXTS.items() if "\nlibfabric:" in text and n !
 )
 def test_an_output_without_a_command_line_is_refused_with_its_first_words(name, said):
     with pytest.raises(ParseError, match=f"no command line of fi_rma_bw; it said .{said}"):
-        fabtests.parse(TEXTS[f"1.21.0.{name}"])
+        fabtests.parse_fabtests(TEXTS[f"1.21.0.{name}"])
 
 
 test_a_bad_line_is_a_problem = problems(
-    fabtests.parse,
+    fabtests.parse_fabtests,
     WRITE,
     [
         (f"{LAST}\n", "", "5 of 6 sizes were measured"),
@@ -51,14 +51,14 @@ test_a_bad_line_is_a_problem = problems(
 )
 
 test_without_all_sizes_it_is_not_complete = incomplete(
-    fabtests.parse, WRITE, [(f"{LAST}\n", ""), (" -I 20 ", " -I 20 -S all ")]
+    fabtests.parse_fabtests, WRITE, [(f"{LAST}\n", ""), (" -I 20 ", " -I 20 -S all ")]
 )
 
 PING = TEXTS["pingpong.1.17.0.tcp.client"]
 END = PING.split("\n")[-2]
 
 test_a_bad_line_of_fi_pingpong_is_a_problem = problems(
-    fabtests.parse,
+    fabtests.parse_fabtests,
     PING,
     [
         (f"{END}\n", "", "the table ends after 5 sizes: it was cut, or the provider permits"),
@@ -72,7 +72,7 @@ test_a_bad_line_of_fi_pingpong_is_a_problem = problems(
 )
 
 test_fi_pingpong_without_its_last_line_end_is_not_complete = incomplete(
-    fabtests.parse, PING, [(f"{END}\n", END), (f"{END}\n", "")]
+    fabtests.parse_fabtests, PING, [(f"{END}\n", END), (f"{END}\n", "")]
 )
 
 
@@ -80,7 +80,7 @@ def test_one_size_and_a_count_that_is_cut_are_read():
     head, *_ = PING.split("\n")
     one = f"{head}\n4.8k    1k      =1k      9.7m        0.02s    520.00       9.62       0.10\n"
 
-    parsed = fabtests.parse(one)
+    parsed = fabtests.parse_fabtests(one)
 
     assert parsed.sound, parsed.problems
     assert parsed.rows[0]["size"] == 4915
@@ -94,9 +94,9 @@ def test_the_log_names_the_provider_and_the_version(name):
     version = ".".join(name.split(".")[:2])
     provider = "tcp" if ".tcp." in name else "shm"
 
-    proof = libfabric.prove(provider, [TEXTS[name]])
+    proof = libfabric.prove_provider(provider, [TEXTS[name]])
 
-    assert fabtests.parse(TEXTS[name]).version == version
+    assert fabtests.parse_fabtests(TEXTS[name]).version == version
     assert proof == ([f"{provider} {version}"], [])
 
 
@@ -112,17 +112,17 @@ def test_the_log_names_the_provider_and_the_version(name):
     ],
 )
 def test_a_log_that_does_not_prove_the_provider(old, new, problem):
-    _, problems = libfabric.prove("shm", [WRITE, WRITE.replace(old, new)])
+    _, problems = libfabric.prove_provider("shm", [WRITE, WRITE.replace(old, new)])
 
     assert any(found.startswith(problem) for found in problems), problems
 
 
 def test_a_layer_between_the_program_and_the_provider():
-    providers, problems = libfabric.prove("tcp", [TEXTS[LAYERED]])
+    providers, problems = libfabric.prove_provider("tcp", [TEXTS[LAYERED]])
 
     assert providers == ["off_coll 1.21", "ofi_rxm 1.21", "tcp 1.21"]
     assert "libfabric opened the provider ofi_rxm, tcp was asked for" in problems
 
 
 def test_the_variables_restrict_libfabric_to_the_provider():
-    assert libfabric.environment("tcp") == {"FI_PROVIDER": "tcp", "FI_LOG_LEVEL": "info"}
+    assert libfabric.provider_variables("tcp") == {"FI_PROVIDER": "tcp", "FI_LOG_LEVEL": "info"}

@@ -9,11 +9,11 @@ from assay.opinions.parse import fio
 
 TEXTS = texts("fio")
 HEALTHY = TEXTS["healthy"]
-FILL, READ, WRITE = fio.parse(HEALTHY).rows
+FILL, READ, WRITE = fio.parse_fio(HEALTHY).rows
 
 
 def test_the_jobs_of_a_run():
-    parsed = fio.parse(HEALTHY)
+    parsed = fio.parse_fio(HEALTHY)
 
     assert parsed.sound
     assert parsed.column("job") == ["fill", "read", "write"]
@@ -35,17 +35,17 @@ def test_the_jobs_of_a_run():
     ],
 )
 def test_a_broken_run_is_a_problem(name, problem):
-    parsed = fio.parse(TEXTS[name])
+    parsed = fio.parse_fio(TEXTS[name])
 
     assert any(problem in said for said in parsed.problems), parsed.problems
 
 
 def test_a_run_that_moved_nothing_is_not_complete():
-    assert not fio.parse(TEXTS["missing"]).complete
+    assert not fio.parse_fio(TEXTS["missing"]).complete
 
 
 test_a_damage_is_a_problem = problems(
-    fio.parse,
+    fio.parse_fio,
     HEALTHY,
     [
         ('"error" : 0', '"error" : 5', "job fill: error 5"),
@@ -89,12 +89,12 @@ def test_numbers_that_contradict_each_other(key, factor, words):
         return found[1] + (str(int(value)) if whole else str(value))
 
     text = head + re.sub(rf'("{re.escape(key)}" : )([\d.]+)', other, tail, count=1)
-    said = fio.parse(text).problems
+    said = fio.parse_fio(text).problems
     assert any(words in one and one.startswith("job read, read: ") for one in said), said
 
 
 test_a_report_is_refused = refused(
-    fio.parse,
+    fio.parse_fio,
     HEALTHY,
     [
         ("fio-3.33", "fio-2.21", "unknown version 2.21; known is 3.x"),

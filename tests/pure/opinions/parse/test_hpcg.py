@@ -23,7 +23,7 @@ def as_yaml(text):
 
 
 def test_the_parts_of_the_work():
-    parsed = hpcg.parse(HEALTHY)
+    parsed = hpcg.parse_hpcg(HEALTHY)
 
     assert parsed.sound
     assert parsed.column("part") == ["DDOT", "WAXPBY", "SpMV", "MG", "raw", "converged"]
@@ -36,7 +36,7 @@ def test_the_parts_of_the_work():
 @pytest.mark.parametrize("first", ["HPCG-Benchmark\n3.0\n", "HPCG-Benchmark version: 3.0\n"])
 def test_the_report_as_yaml_says_the_same(first):
     text = as_yaml(HEALTHY).replace("HPCG-Benchmark\n3.0\n", first)
-    parsed, wanted = hpcg.parse(text), hpcg.parse(HEALTHY)
+    parsed, wanted = hpcg.parse_hpcg(text), hpcg.parse_hpcg(HEALTHY)
 
     assert (parsed.version, parsed.sound) == ("3.0", True)
     assert (parsed.rows, parsed.facts) == (wanted.rows, wanted.facts)
@@ -45,7 +45,7 @@ def test_the_report_as_yaml_says_the_same(first):
 TESTS = ["Spectral Convergence Tests", "Iteration Count Information", "Reproducibility Information"]
 
 test_a_damage_is_a_problem = problems(
-    hpcg.parse,
+    hpcg.parse_hpcg,
     HEALTHY,
     [
         *(
@@ -61,9 +61,11 @@ test_a_damage_is_a_problem = problems(
         ("Benchmark Time Summary::SpMV=", "Benchmark Time Summary::Other=", "SpMV: "),
     ],
 )
-test_an_end_that_is_missing = incomplete(hpcg.parse, HEALTHY, [("Summary::Official", "Summary::")])
+test_an_end_that_is_missing = incomplete(
+    hpcg.parse_hpcg, HEALTHY, [("Summary::Official", "Summary::")]
+)
 test_what_is_no_report_is_refused = refused(
-    hpcg.parse,
+    hpcg.parse_hpcg,
     HEALTHY,
     [
         ("HPCG-Benchmark\n", HEALTHY + "HPCG-Benchmark\n", "2 runs in one text"),

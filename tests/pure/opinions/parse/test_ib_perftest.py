@@ -20,7 +20,7 @@ PASSIVE = ("ib_read_lat.server", "ib_atomic_lat.server")
     "name", sorted(n for n in TEXTS if n.startswith("ib_") and n not in PASSIVE)
 )
 def test_a_real_output_is_sound_and_names_its_program(name):
-    parsed = ib_perftest.parse(TEXTS[name])
+    parsed = ib_perftest.parse_ib_perftest(TEXTS[name])
     assert parsed.sound, parsed.problems
     assert parsed.program == name.split(".")[0]
     assert parsed.facts["connection"] == "RC"
@@ -30,7 +30,7 @@ def test_a_real_output_is_sound_and_names_its_program(name):
 
 @pytest.mark.parametrize(("name", "said"), [("ib_write_bw", "is 0.00"), ("ib_send_lat", "is inf")])
 def test_a_processor_without_a_known_clock_gives_no_numbers(name, said):
-    parsed = ib_perftest.parse(TEXTS[f"no-clock.{name}.client"])
+    parsed = ib_perftest.parse_ib_perftest(TEXTS[f"no-clock.{name}.client"])
     assert not parsed.sound
     assert any(said in problem for problem in parsed.problems), parsed.problems
 
@@ -38,11 +38,11 @@ def test_a_processor_without_a_known_clock_gives_no_numbers(name, said):
 @pytest.mark.parametrize("name", PASSIVE)
 def test_a_server_that_measures_nothing_is_refused(name):
     with pytest.raises(ParseError, match=r"no table; it ends with ' ?GID: 00:"):
-        ib_perftest.parse(TEXTS[name])
+        ib_perftest.parse_ib_perftest(TEXTS[name])
 
 
 def test_values_and_their_units():
-    parsed = ib_perftest.parse(BW)
+    parsed = ib_perftest.parse_ib_perftest(BW)
     (row,) = parsed.rows
     assert (row["size"], row["iterations"]) == (65536, 200)
     assert row["bandwidth"] == pytest.approx(1.85 * 1.048576)
@@ -51,7 +51,7 @@ def test_values_and_their_units():
         "device": "rxe0", "transport": "IB", "connection": "RC", "mtu": 1024,
         "link_type": "Ethernet", "gid_index": 1, "bidirectional": False, "validates": False,
     }  # fmt: skip
-    latency = ib_perftest.parse(LAT)
+    latency = ib_perftest.parse_ib_perftest(LAT)
     assert latency.quantity("latency", size=8).value == 12765.77
     assert latency.units["latency"] == "us"
 
@@ -65,11 +65,11 @@ def test_values_and_their_units():
 )
 def test_a_program_that_measured_nothing_is_refused_with_its_first_words(name, said):
     with pytest.raises(ParseError, match=said):
-        ib_perftest.parse(TEXTS[name])
+        ib_perftest.parse_ib_perftest(TEXTS[name])
 
 
 test_a_bad_line_is_a_problem = problems(
-    ib_perftest.parse,
+    ib_perftest.parse_ib_perftest,
     BW,
     [
         (ROW, ROW.replace("1.85", "2.85"), "contradict each other"),
@@ -82,17 +82,17 @@ test_a_bad_line_is_a_problem = problems(
 )
 
 test_times_that_disagree_are_a_problem = problems(
-    ib_perftest.parse,
+    ib_perftest.parse_ib_perftest,
     LAT,
     [(TIMES, TIMES.replace("57264.32", "7264.32"), "time_max 7264.32 contradict each other: ")],
 )
 
 test_an_output_without_its_last_line_is_not_complete = incomplete(
-    ib_perftest.parse, BW, [(f"{ROW}\n{'-' * 87}\n", f"{ROW}\n"), (f"{ROW}\n", "")]
+    ib_perftest.parse_ib_perftest, BW, [(f"{ROW}\n{'-' * 87}\n", f"{ROW}\n"), (f"{ROW}\n", "")]
 )
 
 test_an_unknown_form_is_refused = refused(
-    ib_perftest.parse,
+    ib_perftest.parse_ib_perftest,
     BW,
     [
         ("BW average[MB/sec]", "BW average[kB/sec]", "columns of this table are not known"),
@@ -105,16 +105,16 @@ test_an_unknown_form_is_refused = refused(
 def test_gigabits_are_converted():
     """Constructed: 0.00003 million messages of 64 KiB in a second are 0.0157 Gbit/s."""
     text = BW.replace("MB/sec", "Gb/sec").replace("1.85 ", "0.0157 ")
-    (row,) = ib_perftest.parse(text).rows
+    (row,) = ib_perftest.parse_ib_perftest(text).rows
 
     assert row["bandwidth"] == pytest.approx(1.9625)
-    assert ib_perftest.parse(text).sound
-    assert not ib_perftest.parse(BW.replace("MB/sec", "Gb/sec")).sound
+    assert ib_perftest.parse_ib_perftest(text).sound
+    assert not ib_perftest.parse_ib_perftest(BW.replace("MB/sec", "Gb/sec")).sound
 
 
 @pytest.mark.parametrize("kind", ["Bidirectional ", "Bidirectional Post List ", "Post List "])
 def test_both_directions_and_lists_of_requests(kind):
-    parsed = ib_perftest.parse(edited(BW, "RDMA_Write BW", f"RDMA_Write {kind}BW"))
+    parsed = ib_perftest.parse_ib_perftest(edited(BW, "RDMA_Write BW", f"RDMA_Write {kind}BW"))
 
     assert parsed.sound
     assert parsed.program == "ib_write_bw"
@@ -124,12 +124,14 @@ def test_both_directions_and_lists_of_requests(kind):
 def test_a_warning_of_the_clock_is_no_row():
     clock = "Conflicting CPU frequency values detected: 1003.892000 != 1940.696000. CPU Frequency"
 
-    assert ib_perftest.parse(edited(BW, f"{ROW}\n", f"{clock} is not max.\n{ROW}\n")).sound
+    assert ib_perftest.parse_ib_perftest(
+        edited(BW, f"{ROW}\n", f"{clock} is not max.\n{ROW}\n")
+    ).sound
 
 
 def test_what_follows_the_table_is_a_problem():
     text = edited(BW, f"{ROW}\n{'-' * 87}\n", f"{ROW}\n{'-' * 87}\n Failed status 12: wr_id 0\n")
-    assert ib_perftest.parse(text).problems == (
+    assert ib_perftest.parse_ib_perftest(text).problems == (
         "line 25: not a row of perftest: 'Failed status 12: wr_id 0'",
     )
 
@@ -137,4 +139,4 @@ def test_what_follows_the_table_is_a_problem():
 def test_an_error_instead_of_the_table_is_named():
     table = BW[BW.index(" #bytes") :]
     with pytest.raises(ParseError, match=r"no table; it ends with .+Couldn't"):
-        ib_perftest.parse(edited(BW, table, " Couldn't read remote address\n"))
+        ib_perftest.parse_ib_perftest(edited(BW, table, " Couldn't read remote address\n"))

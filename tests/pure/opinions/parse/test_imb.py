@@ -21,7 +21,7 @@ END = "# All processes entering MPI_Finalize\n"
 
 
 def test_sizes_that_imb_repeated_less_often_because_of_their_time():
-    parsed = imb.parse(TEXTS["2021.7.pingpong.time"])
+    parsed = imb.parse_imb(TEXTS["2021.7.pingpong.time"])
 
     fewer, found = imb.cut(parsed, 1000, 5, 64)
 
@@ -41,13 +41,13 @@ def test_sizes_that_imb_repeated_less_often_because_of_their_time():
     ],
 )
 def test_repetitions_that_the_time_limit_does_not_explain(name, asked, seconds, problem):
-    (found,) = imb.cut(imb.parse(TEXTS[name]), asked, seconds, 64)[1]
+    (found,) = imb.cut(imb.parse_imb(TEXTS[name]), asked, seconds, 64)[1]
 
     assert found.startswith(problem)
 
 
 test_a_bad_row_is_a_problem = problems(
-    imb.parse,
+    imb.parse_imb,
     PINGPONG,
     [
         (LAST + "\n", "", "21 of 22 sizes, the last is 524288, not 1048576"),
@@ -78,7 +78,7 @@ def test_numbers_that_contradict_each_other(name, column, said):
     words = row(text, 4096).split()
     words[column] = "99999.99"
 
-    parsed = imb.parse(text.replace(row(text, 4096), " ".join(words)))
+    parsed = imb.parse_imb(text.replace(row(text, 4096), " ".join(words)))
 
     (problem,) = parsed.problems
     assert said in problem
@@ -89,13 +89,13 @@ def test_wrong_data_are_a_problem():
     text = TEXTS["2021.7.check.bcast"]
     line = row(text, 4096)
 
-    (problem,) = imb.parse(text.replace(line, line[: -len("0.00")] + "1.00")).problems
+    (problem,) = imb.parse_imb(text.replace(line, line[: -len("0.00")] + "1.00")).problems
 
     assert "received data are wrong" in problem
 
 
 def test_a_version_that_is_not_known_is_named():
-    parsed = imb.parse(PINGPONG.replace("Benchmarks 2021.7", "Benchmarks 2031.7"))
+    parsed = imb.parse_imb(PINGPONG.replace("Benchmarks 2021.7", "Benchmarks 2031.7"))
 
     assert parsed.sound
     assert (parsed.version, parsed.facts["read_as"]) == ("2031.7", "2021")
@@ -107,7 +107,7 @@ def test_other_benchmarks_in_the_form_of_bcast(benchmark):
     if benchmark.startswith("Reduce"):  # it leaves out what is shorter than a number
         text = text.replace(row(text, 1) + "\n", "").replace(row(text, 2) + "\n", "")
 
-    parsed = imb.parse(text)
+    parsed = imb.parse_imb(text)
 
     assert parsed.sound
     assert parsed.program == f"IMB-MPI1 {benchmark}"
@@ -125,13 +125,13 @@ def test_a_bandwidth_that_counts_each_message_more_often(benchmark, times):
         lines.append(line + more)
     text = "\n".join(lines)
 
-    assert imb.parse(text).sound
-    assert not imb.parse(text.replace(benchmark, "PingPing")).sound
+    assert imb.parse_imb(text).sound
+    assert not imb.parse_imb(text.replace(benchmark, "PingPing")).sound
 
 
 def test_several_numbers_of_ranks_and_several_groups():
-    several = imb.parse(TEXTS["2021.7.bcast.npmin2.np4"])
-    groups = imb.parse(TEXTS["2021.7.pingpong.multi1"])
+    several = imb.parse_imb(TEXTS["2021.7.bcast.npmin2.np4"])
+    groups = imb.parse_imb(TEXTS["2021.7.pingpong.multi1"])
 
     assert several.sound and groups.sound
     assert sorted(set(several.column("ranks"))) == [2, 4] and several.facts["ranks"] is None
@@ -146,7 +146,7 @@ def test_a_barrier_and_the_tail_of_its_times():
     )
     text = f"{text}  1000  1.50  1.80  1.60\n[ 1.00, 2.00, 3.50 ]\n\n\n{END}\n"
 
-    parsed = imb.parse(text)
+    parsed = imb.parse_imb(text)
 
     assert parsed.sound, parsed.problems
     assert parsed.rows == ({"repetitions": 1000, "min": 1.5, "max": 1.8, "latency": 1.6},)
@@ -154,11 +154,11 @@ def test_a_barrier_and_the_tail_of_its_times():
 
 @pytest.mark.parametrize("name", ["2021.7.two_benchmarks", "2021.7.bcast.singletons"])
 def test_two_tables_that_do_not_belong_together_are_a_problem(name):
-    assert any("a second t" in problem for problem in imb.parse(TEXTS[name]).problems)
+    assert any("a second t" in problem for problem in imb.parse_imb(TEXTS[name]).problems)
 
 
 test_an_unknown_form_is_an_error_that_names_the_line = refused(
-    imb.parse,
+    imb.parse_imb,
     PINGPONG,
     [
         ("Mbytes/sec", "Gbytes/sec", "line 34: unknown headings of PingPong"),
@@ -173,8 +173,8 @@ def test_an_excerpt_without_the_title_is_read_and_never_sound():
     excerpt = excerpt.replace("# Bench", "#- Bench")
 
     assert recognise(excerpt) == "imb"
-    parsed = imb.parse(excerpt)
-    assert parsed.rows == imb.parse(PINGPONG).rows
+    parsed = imb.parse_imb(excerpt)
+    assert parsed.rows == imb.parse_imb(PINGPONG).rows
     assert (parsed.version, parsed.problems) == (
         None,
         ("no title of the Intel MPI Benchmarks: an excerpt",),
@@ -186,5 +186,6 @@ def test_an_invalid_buffer_is_the_first_problem_of_an_excerpt():
     damaged = excerpt.replace(LAST, f"Process 1: Got invalid buffer:\n{LAST}")
 
     assert (
-        "received data are wrong: 'Process 1: Got invalid buffer" in imb.parse(damaged).problems[0]
+        "received data are wrong: 'Process 1: Got invalid buffer"
+        in imb.parse_imb(damaged).problems[0]
     )

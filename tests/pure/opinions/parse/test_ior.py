@@ -15,7 +15,7 @@ CREATED = next(line for line in MDTEST["easy"].split("\n") if line.startswith(" 
 
 
 def test_the_phases_of_an_easy_run():
-    parsed = ior.parse(EASY)
+    parsed = ior.parse_ior(EASY)
 
     write, read = parsed.rows
     assert parsed.sound
@@ -27,7 +27,7 @@ def test_the_phases_of_an_easy_run():
 
 
 def test_the_bytes_are_those_of_all_blocks_where_no_time_limit_cut_them():
-    assert [row["moved"] for row in ior.parse(HARD).rows] == [2 * 20000 * 47008] * 2
+    assert [row["moved"] for row in ior.parse_ior(HARD).rows] == [2 * 20000 * 47008] * 2
 
 
 @pytest.mark.parametrize(
@@ -41,18 +41,18 @@ def test_the_bytes_are_those_of_all_blocks_where_no_time_limit_cut_them():
     ],
 )
 def test_a_broken_run_of_ior_is_a_problem(name, problem):
-    parsed = ior.parse(IOR[name])
+    parsed = ior.parse_ior(IOR[name])
 
     assert any(problem in said for said in parsed.problems), parsed.problems
 
 
 @pytest.mark.parametrize("name", ["truncated", "missing", "full_disk", "killed"])
 def test_a_run_of_ior_that_ended_early_is_not_complete(name):
-    assert not ior.parse(IOR[name]).complete
+    assert not ior.parse_ior(IOR[name]).complete
 
 
 test_a_damage_of_ior_is_a_problem = problems(
-    ior.parse,
+    ior.parse_ior,
     EASY,
     [
         ("Stat() of aggregate file size      = 9646", "Stat() of aggregate file size      = 1646",
@@ -68,7 +68,7 @@ test_a_damage_of_ior_is_a_problem = problems(
 )  # fmt: skip
 
 test_ior_is_refused = refused(
-    ior.parse,
+    ior.parse_ior,
     EASY,
     [
         ("IOR-4.0.0: MPI", "IOR: MPI", "title of IOR not found"),
@@ -88,7 +88,7 @@ test_ior_is_refused = refused(
     ],
 )
 def test_each_version_and_form(name, operations, repetitions):
-    parsed = ior.parse(IOR[name])
+    parsed = ior.parse_ior(IOR[name])
 
     assert parsed.sound
     assert name.startswith(parsed.version[:3]) and "read_as" not in parsed.facts
@@ -101,7 +101,7 @@ def test_each_version_and_form(name, operations, repetitions):
 
 
 def test_the_phases_of_a_script_in_json():
-    parsed = ior.parse(IOR["4.1.script.json"])
+    parsed = ior.parse_ior(IOR["4.1.script.json"])
 
     assert parsed.column("phase") == [0] * 4 + [1] * 4
     assert [row["block"] >> 20 for row in parsed.rows] == [1] * 4 + [2] * 4
@@ -110,8 +110,8 @@ def test_the_phases_of_a_script_in_json():
 def test_json_that_was_cut_is_not_complete():
     text = IOR["3.3.0.json"]
 
-    assert not ior.parse(text.rpartition("}")[0]).complete
-    assert not ior.parse(text.rpartition('"operation": "read"')[0]).complete
+    assert not ior.parse_ior(text.rpartition("}")[0]).complete
+    assert not ior.parse_ior(text.rpartition('"operation": "read"')[0]).complete
 
 
 #: IO500 has IOR as a library, which prints no summary; this is an output of the program without it.
@@ -120,7 +120,7 @@ AS_IO500 = re.sub(r"remove .*", "", AS_IO500, flags=re.DOTALL)
 
 
 def test_the_last_line_of_io500_is_the_last_result():
-    parsed = ior.parse(re.sub("write  .*\n", "", AS_IO500))
+    parsed = ior.parse_ior(re.sub("write  .*\n", "", AS_IO500))
 
     (row,) = parsed.rows
     assert parsed.sound
@@ -131,10 +131,12 @@ def test_the_last_line_of_io500_is_the_last_result():
 def test_io500_that_was_cut_or_is_another_program_is_not_complete():
     one = re.sub("write  .*\n", "", AS_IO500)
 
-    assert not ior.parse(one.rstrip("\n")).complete
-    assert not ior.parse(one.replace("./ior", "/opt/ior")).complete
-    assert not ior.parse(re.sub(r"\nread  .*", "\n", one)).complete
-    assert not ior.parse(one.replace("repetitions         : 1", "repetitions         : 2")).complete
+    assert not ior.parse_ior(one.rstrip("\n")).complete
+    assert not ior.parse_ior(one.replace("./ior", "/opt/ior")).complete
+    assert not ior.parse_ior(re.sub(r"\nread  .*", "\n", one)).complete
+    assert not ior.parse_ior(
+        one.replace("repetitions         : 1", "repetitions         : 2")
+    ).complete
 
 
 def test_what_an_interface_cannot_do_is_no_problem_and_wrong_data_are():
@@ -143,14 +145,14 @@ def test_what_an_interface_cannot_do_is_no_problem_and_wrong_data_are():
     reset = "ior WARNING: fsync() only available in POSIX/MMAP.  Using value of 0.\n"
     wrong = "[1] FAILED comparison of buffer containing 8-byte ints:\n"
 
-    assert ior.parse(text[:head] + reset + text[head:]).sound
-    (problem,) = ior.parse(text[:head] + wrong + text[head:]).problems
+    assert ior.parse_ior(text[:head] + reset + text[head:]).sound
+    (problem,) = ior.parse_ior(text[:head] + wrong + text[head:]).problems
     assert "FAILED comparison" in problem
 
 
-@pytest.mark.parametrize("parse", [ior.parse, mdtest.parse])
+@pytest.mark.parametrize("parse", [ior.parse_ior, mdtest.parse_mdtest])
 def test_a_version_that_is_not_known_is_named(parse):
-    text = EASY if parse is ior.parse else MDTEST["easy"]
+    text = EASY if parse is ior.parse_ior else MDTEST["easy"]
     parsed = parse(text.replace("-4.0.0", "-5.2.0", 1))
 
     assert parsed.sound
@@ -158,18 +160,21 @@ def test_a_version_that_is_not_known_is_named(parse):
 
 
 def test_ranks_that_ran_alone_are_several_runs():
-    for parse, text in ((ior.parse, IOR["singletons"]), (mdtest.parse, MDTEST["singletons"])):
+    for parse, text in (
+        (ior.parse_ior, IOR["singletons"]),
+        (mdtest.parse_mdtest, MDTEST["singletons"]),
+    ):
         with pytest.raises(Exception, match="2 runs in one text"):
             parse(text)
 
 
 def test_the_last_line_of_each_program_has_its_end():
-    assert not ior.parse(EASY.rstrip("\n")).complete
-    assert not mdtest.parse(MDTEST["easy"].rstrip("\n")).complete
+    assert not ior.parse_ior(EASY.rstrip("\n")).complete
+    assert not mdtest.parse_mdtest(MDTEST["easy"].rstrip("\n")).complete
 
 
 def test_the_operations_of_mdtest():
-    easy, hard = mdtest.parse(MDTEST["easy"]), mdtest.parse(MDTEST["hard"])
+    easy, hard = mdtest.parse_mdtest(MDTEST["easy"]), mdtest.parse_mdtest(MDTEST["hard"])
 
     assert easy.sound and hard.sound
     assert easy.column("operation") == ["create", "stat", "remove"]
@@ -179,13 +184,13 @@ def test_the_operations_of_mdtest():
 
 
 def test_mdtest_that_the_time_limit_did_not_stop():
-    facts = mdtest.parse(MDTEST["short"]).facts
+    facts = mdtest.parse_mdtest(MDTEST["short"]).facts
 
     assert (facts["files"], facts["limited"]) == (1000, False)
 
 
 def test_wrong_data_are_a_problem_although_mdtest_ended_with_exit_code_0():
-    (problem,) = mdtest.parse(MDTEST["wrong_data"]).problems
+    (problem,) = mdtest.parse_mdtest(MDTEST["wrong_data"]).problems
 
     assert "verifying the data on read (1 errors)" in problem
 
@@ -199,14 +204,14 @@ def test_wrong_data_are_a_problem_although_mdtest_ended_with_exit_code_0():
     ],
 )
 def test_a_broken_run_of_mdtest_is_a_problem(name, problem):
-    parsed = mdtest.parse(MDTEST[name])
+    parsed = mdtest.parse_mdtest(MDTEST[name])
 
     assert not parsed.complete
     assert any(problem in said for said in parsed.problems), parsed.problems
 
 
 test_a_damage_of_mdtest_is_a_problem = problems(
-    mdtest.parse,
+    mdtest.parse_mdtest,
     MDTEST["easy"],
     [
         (CREATED, CREATED.replace(CREATED.split()[4], "1.0"), "create: 1 op/s for 2.260 s are not"),
@@ -217,7 +222,7 @@ test_a_damage_of_mdtest_is_a_problem = problems(
 )
 
 test_an_incomplete_mdtest = incomplete(
-    mdtest.parse,
+    mdtest.parse_mdtest,
     MDTEST["easy"],
     [
         (CREATED + "\n", ""),
@@ -227,7 +232,7 @@ test_an_incomplete_mdtest = incomplete(
 )
 
 test_mdtest_is_refused = refused(
-    mdtest.parse,
+    mdtest.parse_mdtest,
     MDTEST["easy"],
     [
         ("SUMMARY time:", "SUMMARY rate:", "a second table: several numbers of ranks"),
@@ -239,10 +244,10 @@ test_mdtest_is_refused = refused(
 def test_a_run_that_asked_for_two_tables_and_has_one_is_incomplete():
     text = edited(MDTEST["easy"], "SUMMARY time: (of 1 iterations)", "")
 
-    assert not mdtest.parse(text).complete
+    assert not mdtest.parse_mdtest(text).complete
     alone = re.sub("SUMMARY time.*?(?=-- fin)", "", MDTEST["easy"], flags=re.DOTALL)
-    assert not mdtest.parse(alone).complete
-    assert mdtest.parse(alone.replace(" '-P'", "")).sound
+    assert not mdtest.parse_mdtest(alone).complete
+    assert mdtest.parse_mdtest(alone.replace(" '-P'", "")).sound
 
 
 @pytest.mark.parametrize(
@@ -254,7 +259,7 @@ def test_a_run_that_asked_for_two_tables_and_has_one_is_incomplete():
     ],
 )
 def test_each_version_of_mdtest(name, operations, iterations):
-    parsed = mdtest.parse(MDTEST[name])
+    parsed = mdtest.parse_mdtest(MDTEST[name])
 
     assert parsed.sound
     assert name.startswith(parsed.version[:3]) and "read_as" not in parsed.facts
@@ -267,12 +272,12 @@ def test_each_version_of_mdtest(name, operations, iterations):
 def test_the_title_of_mdtest_1_8():
     text = MDTEST["1.9.3.plain"].replace("-1.9.3", "-1.8.3").replace("node(s)", "nodes")
 
-    assert mdtest.parse(text).sound
+    assert mdtest.parse_mdtest(text).sound
 
 
 def test_times_without_rates():
     text = MDTEST["4.1.three_iterations"].replace("SUMMARY rate (in ops/sec)", "SUMMARY time")
-    parsed = mdtest.parse(text.replace("mdtest '-n'", "mdtest '-Z' '-n'"))
+    parsed = mdtest.parse_mdtest(text.replace("mdtest '-n'", "mdtest '-Z' '-n'"))
 
     assert parsed.complete
     assert set(parsed.rows[0]) == {"operation", "time"}
@@ -280,6 +285,6 @@ def test_times_without_rates():
 
 def test_files_that_another_run_created_are_not_counted():
     text = MDTEST["easy"].replace("Continue stonewall", "#").replace("'-W' '2'", "'-x' 'made'")
-    facts = mdtest.parse(text).facts
+    facts = mdtest.parse_mdtest(text).facts
 
     assert (facts["files"], facts["limited"]) == (None, False)

@@ -13,7 +13,7 @@ TEXT = texts("mpigraph")["1.5.np3"]
 LAST = TEXT.split("\n")[-3]
 
 test_a_bad_line_is_a_problem = problems(
-    mpigraph.parse,
+    mpigraph.parse_mpigraph,
     TEXT,
     [
         ("3174.381", "3074.381", "Send max is 3174.380666, the table gives 3074.38"),
@@ -31,16 +31,16 @@ test_a_bad_line_is_a_problem = problems(
 )
 
 test_an_output_without_an_end_or_a_row_is_not_complete = incomplete(
-    mpigraph.parse, TEXT, [("END mpiGraph", ""), (LAST, ""), ("Procs\t3", "Procs\t4")]
+    mpigraph.parse_mpigraph, TEXT, [("END mpiGraph", ""), (LAST, ""), ("Procs\t3", "Procs\t4")]
 )
 
 test_another_output_is_refused = refused(
-    mpigraph.parse, TEXT, [("START mpiGraph", "START", "no first line of mpiGraph")]
+    mpigraph.parse_mpigraph, TEXT, [("START mpiGraph", "START", "no first line of mpiGraph")]
 )
 
 
 def test_the_rates_are_of_both_ways_in_units_of_a_million():
-    parsed = mpigraph.parse(TEXT)
+    parsed = mpigraph.parse_mpigraph(TEXT)
 
     assert parsed.facts == {"message": 16384, "repetitions": 10, "window": 10, "ranks": 3}
     assert parsed.at("bandwidth", way="send", rank=2, peer=1) == pytest.approx(3174.381 * 1.048576)
@@ -51,7 +51,7 @@ def test_the_rates_are_of_both_ways_in_units_of_a_million():
 def test_another_version_and_more_settings_are_read():
     text = TEXT.replace("v1.5", "v1.6").replace("Procs", "Warmup\t5\nProcs")
 
-    parsed = mpigraph.parse(text)
+    parsed = mpigraph.parse_mpigraph(text)
 
     assert parsed.sound
     assert parsed.facts["read_as"] == "1.5"

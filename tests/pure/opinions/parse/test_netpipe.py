@@ -15,7 +15,7 @@ ROWS = [name for name in TEXTS if name.endswith("4MiB") and name != "stdout.4MiB
 
 
 def test_both_streams_in_one_text():
-    parsed = netpipe.parse(BOTH, last_size=MIB4)
+    parsed = netpipe.parse_netpipe(BOTH, last_size=MIB4)
 
     assert parsed.sound, parsed.problems
     assert parsed.facts == {
@@ -24,12 +24,12 @@ def test_both_streams_in_one_text():
         "ranks": 2,
         "first_size": 1,
     }
-    assert parsed.rows == netpipe.parse(TEXTS["stderr.4MiB"]).rows
+    assert parsed.rows == netpipe.parse_netpipe(TEXTS["stderr.4MiB"]).rows
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_bandwidth_is_size_by_time_in_units_of_a_million_bytes(name):
-    parsed = netpipe.parse(TEXTS[name], last_size=MIB4)
+    parsed = netpipe.parse_netpipe(TEXTS[name], last_size=MIB4)
 
     assert parsed.sound, parsed.problems
     ways = 2 if "bidirectional" in parsed.facts["modes"] else 1
@@ -57,9 +57,9 @@ def test_planned_sizes(start, end, perturbation, sizes):
 def test_a_lower_bound_that_is_perturbed_itself():
     text = TEXTS["from1024to4000"]
 
-    assert netpipe.parse(text, last_size=4000).sound
-    assert netpipe.parse(text).column("size")[0] == 1021
-    assert not netpipe.parse(text, last_size=4096).complete
+    assert netpipe.parse_netpipe(text, last_size=4000).sound
+    assert netpipe.parse_netpipe(text).column("size")[0] == 1021
+    assert not netpipe.parse_netpipe(text, last_size=4096).complete
 
 
 # --- completeness -------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_a_lower_bound_that_is_perturbed_itself():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_without_its_last_size_no_output_is_complete(name):
-    parsed = netpipe.parse(TEXTS[name])
+    parsed = netpipe.parse_netpipe(TEXTS[name])
 
     assert not parsed.complete
     assert not parsed.problems
@@ -83,7 +83,7 @@ def test_rows_cut_in_two_by_the_log_of_ucx_are_joined():
     torn = [line for line in text.split("\n") if "times --> [" in line]
     assert torn
 
-    parsed = netpipe.parse(text, last_size=MIB4)
+    parsed = netpipe.parse_netpipe(text, last_size=MIB4)
 
     assert parsed.sound
     # 70: 24573 bytes 20 times --> [...log...] ... 52509.92 Mbps in 3.57 usec
@@ -91,7 +91,7 @@ def test_rows_cut_in_two_by_the_log_of_ucx_are_joined():
 
 
 test_a_bad_row_or_another_world_is_a_problem = problems(
-    partial(netpipe.parse, last_size=MIB4),
+    partial(netpipe.parse_netpipe, last_size=MIB4),
     BOTH,
     [
         (ROW, ROW.replace("usec", ""), "not a row of NetPIPE: '20:"),
@@ -112,7 +112,7 @@ test_a_bad_row_or_another_world_is_a_problem = problems(
 
 
 def test_an_integrity_check_measures_nothing():
-    parsed = netpipe.parse(TEXTS["integrity"], last_size=64)
+    parsed = netpipe.parse_netpipe(TEXTS["integrity"], last_size=64)
 
     assert not parsed.complete
     assert parsed.problems
@@ -122,4 +122,4 @@ def test_recognised_by_its_own_lines_only():
     assert all(netpipe.recognise(TEXTS[name]) for name in [*ROWS, "np1", "usage"])
     assert not netpipe.recognise(TEXTS["stdout.4MiB"])
     with pytest.raises(ParseError, match="no main loop"):
-        netpipe.parse(TEXTS["stdout.4MiB"])
+        netpipe.parse_netpipe(TEXTS["stdout.4MiB"])

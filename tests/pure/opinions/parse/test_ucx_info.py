@@ -11,14 +11,14 @@ OTHERS, TABLE = TEXT[: TEXT.index("# Memcpy")], TEXT[TEXT.index("# Memcpy") :]
 
 
 def test_without_v_there_is_no_version():
-    parsed = ucx_info.parse(TABLE)
+    parsed = ucx_info.parse_ucx_info(TABLE)
 
     assert parsed.version is None
     assert parsed.sound
 
 
 test_a_bad_line_is_a_problem = problems(
-    ucx_info.parse,
+    ucx_info.parse_ucx_info,
     TEXT,
     [
         ("17322.014", "nan", "line 22: bandwidth is nan"),
@@ -33,4 +33,4 @@ test_a_bad_line_is_a_problem = problems(
 def test_other_outputs_of_ucx_info_are_refused():
     assert not ucx_info.recognise(OTHERS)
     with pytest.raises(ParseError, match="no table of memory copies"):
-        ucx_info.parse(OTHERS)
+        ucx_info.parse_ucx_info(OTHERS)

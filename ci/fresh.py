@@ -122,7 +122,10 @@ def machines(readme: str) -> dict[str, list[Line]]:
     by_name = blocks(readme)
     by_name.pop("setup", None)
     by_name["smoke"] = [Line(SHORT_PROFILE)]
-    by_name["vgpu"] = [*by_name.get("vgpu", []), Line("make test PYTEST_ARGS='-k vgpu'")]
+    by_name["vgpu"] = [
+        *by_name.get("vgpu", []),
+        Line("make test PYTEST_ARGS='-k vgpu lab/tests tests/programs/gpu'"),
+    ]
     verbs = "-n 'TransportOpens|Census|NodeHealth|OsuPy.*ud_verbs'"
     # One line: what a line has started ends with it. A part of the tests is PARTIAL, and not 0.
     by_name["uml"] = [

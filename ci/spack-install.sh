@@ -4,7 +4,7 @@
 #   SITE=debian12 ci/spack-install.sh [arguments of spack install, such as --cache-only]
 #
 # Never solves anew and never skips a checksum. Writes $ASSAY_SPACK_HOME/env/<site>.<view>.json.
-# site-config/<site>/reframe.py makes the stack from it, so compute nodes need no Spack.
+# site-config/<site>/assay.yaml makes the stack from it, so compute nodes need no Spack.
 # ci/spack-env.sh lists the variables that it reads. JOBS: number of parallel compilations. GC=1:
 # uninstall afterwards what only the build needed, for an image.
 set -euo pipefail

@@ -11,8 +11,9 @@ import pytest
 ALL = "make test-all"
 #: Every test that has a shorter form asks the fixture `short`.
 SHORTER = (
-    "most examples of the property tests, most cuts of the outputs of test_outputs_properties.py, "
-    "the longest lines of test_outputs_time.py, most cuts and changes of files and certificates"
+    "most examples of the property tests, most cuts of the outputs of parse/test_registry.py, the "
+    "longest lines of parse/test_registry_time.py, most cuts and changes of files and "
+    "certificates, most texts that make and shells must not run"
 )
 
 

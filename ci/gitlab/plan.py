@@ -211,7 +211,7 @@ def selection(arguments):
         if option not in SELECTING:
             raise Refusal(
                 f"select: {word!r} does not select: only {', '.join(sorted(SELECTING))} do; what a "
-                "test is set to belongs into the site's reframe.py"
+                "test is set to belongs into the site's assay.yaml"
             )
         if not given and next(words, None) is None:
             raise Refusal(f"select: {word!r} lacks its value")

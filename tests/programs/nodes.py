@@ -19,7 +19,7 @@ from shell import ROOT
 
 from assay.fleet import coordinator_log
 
-SCRIPTS = ROOT / "src" / "assay" / "node"
+SCRIPTS = ROOT / "src" / "assay" / "fleet" / "node"
 
 #: The words before a command that give it a host name of its own.
 UNSHARE = ["unshare", "--uts"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--uts"]

@@ -19,7 +19,6 @@ import stat
 import sys
 import time
 
-import answers
 import capacity
 
 #: Size of a single write that every device accepts [B].
@@ -170,8 +169,8 @@ def end(name, reason):
 def main(asked):
     """Examine the file system and return the exit code."""
     space = capacity.file_system(asked.directory)
-    if asked.directory in answers.hung:
-        return end(asked.refused, answers.hung[asked.directory])
+    if asked.directory in capacity.answers.hung:
+        return end(asked.refused, capacity.answers.hung[asked.directory])
     space["o_direct"] = o_direct(asked.directory)
     space["statfs"] = capacity.MAGIC.get(capacity.magic(asked.directory))
     with open(asked.found, "w") as file:

@@ -65,7 +65,7 @@ class Between(msgspec.Struct, forbid_unknown_fields=True):
         found = Counter(dict.fromkeys(self.groups, 0))
         found.update(self.group_of(name) for name in names)
         if unknown := sorted(name for name in names if not self.group_of(name)):
-            why = "the site's reframe.py names the nodes of each group"
+            why = "the site's assay.yaml names the nodes of each group"
             return [f"{', '.join(unknown)}: in no group of the extra `between`; {why}"]
         if len(set(found.values())) == 1:
             return []

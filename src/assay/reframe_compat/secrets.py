@@ -19,10 +19,8 @@ def _format(self: Any, of_reframe: Any, record: Any) -> str:
 def _variables(self: Any, of_reframe: Any) -> None:
     # ReFrame works out all variables of a test for each line, which takes half of its time.
     texts = [h.formatter._fmt for h in self.logger.handlers if h._rfm_type in ("file", "stream")]
-    asked = len(texts) < len(self.logger.handlers) or "(check_" in str(texts).replace(
-        "(check_info)", ""
-    )
-    if asked or self.check is None:
+    named = str(texts).replace("(check_info)", "")
+    if self.check is None or len(texts) < len(self.logger.handlers) or "(check_" in named:
         of_reframe(self)
     else:
         self.extra["check_info"] = self.check.info()

@@ -16,7 +16,7 @@ from certificates import DATA, archive, certify, verify
 from msgspec import structs
 from shell import BEGIN, ROOT, program, run
 from tests.programs.archive.certificate.test_signature import Signed
-from tests.pure.sites.test_foreign import THEIRS
+from tests.pure.describe.test_foreign import THEIRS
 
 from assay import cli
 from assay.archive.calibrate import launches

@@ -23,7 +23,7 @@ def none(*_of: Any) -> float:
     raise AssertionError("no metric of another case is used here")
 
 
-def again(said: Any, parsed: Parsed) -> float:
+def evaluated(said: Any, parsed: Parsed) -> float:
     # As a record keeps it.
     return evaluate(json.loads(json.dumps(said)), parsed.rows, none)
 
@@ -33,7 +33,7 @@ def test_a_value_of_a_curve_is_a_cell() -> None:
     sizes = LATENCY.column("size")
     assert said["latency_8B"] == [["cell", sizes.index(8), "latency"]]
     for name, value in programs.values("latency", LATENCY).items():
-        assert again(said[name][0], LATENCY) == value.value
+        assert evaluated(said[name][0], LATENCY) == value.value
 
 
 def test_a_ratio_is_computed_from_two_cells() -> None:
@@ -45,8 +45,8 @@ def test_a_ratio_is_computed_from_two_cells() -> None:
     measured = measure(HPCC)
     said = formulas.origins(measured)
     assert said["ratio"][0][0] == "/"
-    assert again(said["ratio"][0], HPCC) == measured["ratio"]
-    assert again(said["hpl"][0], HPCC) == measured["hpl"].value
+    assert evaluated(said["ratio"][0], HPCC) == measured["ratio"]
+    assert evaluated(said["hpl"][0], HPCC) == measured["hpl"].value
 
 
 def test_the_median_and_the_least_of_a_column_are_followed() -> None:
@@ -55,9 +55,9 @@ def test_the_median_and_the_least_of_a_column_are_followed() -> None:
         return {"middle": statistics.median(column), "least": min(column), "all": column}
 
     said = formulas.origins(measure(LATENCY))
-    assert again(said["middle"][0], LATENCY) == measure(LATENCY)["middle"]
-    assert again(said["least"][0], LATENCY) == measure(LATENCY)["least"]
-    assert [again(one, LATENCY) for one in said["all"]] == LATENCY.column("latency")
+    assert evaluated(said["middle"][0], LATENCY) == measure(LATENCY)["middle"]
+    assert evaluated(said["least"][0], LATENCY) == measure(LATENCY)["least"]
+    assert [evaluated(one, LATENCY) for one in said["all"]] == LATENCY.column("latency")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 A metric is tested only if its launches spread by more than the floor of the instrument (`kind`). So
 a machine that is quieter than this floor is never refused. The level of each test is 1 %, divided
 by the number of tested metrics, so of the calibrations without a change each refuses one in a
-hundred. Its test draws noise of four shapes, 3000 series each: 0 to 1.3 %. If other work halves one
-launch in ten, three of ten launches are slow in 7 % of the calibrations, and these are refused.
+hundred. ``tests/pure/archive/calibrate/test_states.py`` draws noise of four shapes, 3000 series
+each: 0 to 1.3 %. If other work halves one launch in ten, three of ten launches are slow in 7 % of
+the calibrations, and these are refused.
 """
 
 from __future__ import annotations

@@ -285,8 +285,8 @@ def test_a_node_is_named_when_a_second_look_finds_it_slow_again(bench, tmp_path,
 
 
 def test_the_scripts_need_nothing_but_python():
-    """They import only the standard library and modules of their own folder."""
+    """They import only the standard library and scripts of the suite."""
     for script in ("pairs.py", "each.py"):
-        path = ROOT / "src" / "assay" / "node" / script
+        path = ROOT / "src" / "assay" / "fleet" / "node" / script
         code = f"import sys; sys.path.insert(0, {str(path.parent)!r}); import {path.stem}"
         subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

@@ -13,7 +13,7 @@ from assay import files
 from assay.judge import Verdict
 from assay.store import record
 
-RECORDS = sorted((Path(__file__).parents[1] / "data").rglob("assay.json"))
+RECORDS = sorted((Path(__file__).parents[2] / "data").rglob("assay.json"))
 FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(record.Record)}
 
 

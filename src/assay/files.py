@@ -7,18 +7,16 @@ never ends. The shape of a kind of YAML file is a type that msgspec knows, most 
 
 from __future__ import annotations
 
-import csv
 import difflib
 import errno
 import functools
-import io
 import json
 import math
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -396,34 +394,10 @@ _UNSEEN = re.compile(
 #: An escape of JSON that may be what is not seen.
 _ESCAPE = re.compile(rb"\\[bfru]")
 
-#: A cell that a spreadsheet would compute.
-_FORMULA = re.compile(r"[=+\-@].")
-
 
 def clean(text: str) -> str:
     """A text of a program or a host, without what acts on a terminal."""
     return text if text.isascii() and text.isprintable() else _UNSEEN.sub("", text)
-
-
-def as_csv(*rows: Iterable[str | float]) -> str:
-    """Rows as CSV (RFC 4180, lines ended by a line feed), each number with all its digits.
-
-    An apostrophe stands before a text that a spreadsheet would take for a formula.
-    """
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(map(_cell, row) for row in rows)
-    return stream.getvalue()
-
-
-def _cell(value: str | float) -> str | float:
-    if not isinstance(value, str):
-        return value
-    text = clean(value)
-    try:
-        float(text)
-    except ValueError:
-        return f"'{text}" if _FORMULA.match(text.lstrip()) else text
-    return text
 
 
 def slug(*words: str) -> str:

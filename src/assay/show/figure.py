@@ -20,6 +20,7 @@ from assay.judge import Verdict
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots
 from assay.show.plots import Drawing, Lines, Mark, Missing, Points
+from assay.show.summary import as_csv
 from assay.store.cases import Case
 from assay.store.promise import few
 from assay.store.session import ReportError
@@ -306,14 +307,14 @@ def write_figures(directory: Path, figures: Iterable[Figure], absent: Iterable[A
         for name, figure in drawn.items():
             files.write_file(directory / f"{name}.svg", figure.document)
             files.write_file(directory / f"{name}.png", plots.png(figure.canvas))
-            files.write_file(directory / f"{name}.csv", files.as_csv(*figure.numbers))
-        files.write_file(directory / f"{MISSING}.csv", files.as_csv(header, *lacking))
+            files.write_file(directory / f"{name}.csv", as_csv(*figure.numbers))
+        files.write_file(directory / f"{MISSING}.csv", as_csv(header, *lacking))
         # Delete them before the new index replaces the old one.
         for name in before - {*drawn, MISSING, INDEX}:
             for ending in ENDINGS:
                 (directory / f"{name}.{ending}").unlink(missing_ok=True)
         rows = [[name, figure.title, figure.caption] for name, figure in drawn.items()]
-        files.write_file(index, files.as_csv(("file", "title", "caption"), *rows))
+        files.write_file(index, as_csv(("file", "title", "caption"), *rows))
     except OSError as error:
         raise ReportError(
             f"{directory}: figures cannot be written here ({error.strerror}); "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -270,8 +272,33 @@ def ledger(view: View) -> list[str]:
         view.outcome.word,
         ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
     )
-    return files.as_csv(COLUMNS, [cell or "not known" for cell in row]).splitlines()
+    return as_csv(COLUMNS, [cell or "not known" for cell in row]).splitlines()
 
 
 def _distinct(texts: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(filter(None, texts)))
+
+
+#: A cell that a spreadsheet would compute.
+_FORMULA = re.compile(r"[=+\-@].")
+
+
+def as_csv(*rows: Iterable[str | float]) -> str:
+    """Rows as CSV (RFC 4180, lines ended by a line feed), each number with all its digits.
+
+    An apostrophe stands before a text that a spreadsheet would take for a formula.
+    """
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+    return stream.getvalue()
+
+
+def _cell(value: str | float) -> str | float:
+    if not isinstance(value, str):
+        return value
+    text = files.clean(value)
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if _FORMULA.match(text.lstrip()) else text
+    return text

@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.catalogue import NPB_CLASSES
 from assay.parse.npb import CLASSES, POINT, npb_operations
-from assay.workloads.sizing import Layout, SizingError, square_ranks
+from assay.workloads.sizing import Layout, SizingError
 
 #: Number of steps between two writes.
 INTERVAL = 5
@@ -129,3 +129,10 @@ def rank_counts(partitions: Iterable[Any]) -> list[int]:
 def _nodes(features: Iterable[str], extras: Mapping[str, Any]) -> int:
     """Number of nodes that see the same directory."""
     return int(extras.get("nodes", 1)) if "shared" in set(features) else 1
+
+
+def square_ranks(cores: int) -> int:
+    """The largest square number of ranks up to `cores`, as BT needs."""
+    if cores < 1:
+        raise SizingError(f"{cores} cores: at least 1 is needed")
+    return math.isqrt(cores) ** 2

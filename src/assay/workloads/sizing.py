@@ -78,13 +78,6 @@ def usable_ranks(cores: int) -> int:
     return min(cores, 3)
 
 
-def square_ranks(cores: int) -> int:
-    """The largest square number of ranks up to `cores`, as BT needs."""
-    if cores < 1:
-        raise SizingError(f"{cores} cores: at least 1 is needed")
-    return math.isqrt(cores) ** 2
-
-
 def even_ranks(cores: int) -> int:
     """The largest even number of ranks up to `cores`, for tests that work in pairs.
 

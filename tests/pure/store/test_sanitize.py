@@ -14,6 +14,7 @@ from report_results import HPCC
 
 from assay import cli, files
 from assay.show import junit, page
+from assay.show.summary import as_csv
 from assay.show.view import View
 from assay.store import session
 
@@ -41,13 +42,13 @@ def test_clean_text_has_nothing_unseen_and_stays_as_it_is(text: str) -> None:
     "text", ["=cmd|' /C calc'!A0", "+1+2", "-1-2", "@SUM(A1)", "\t=1+2", " =1+2", "\r=1+2"]
 )
 def test_a_cell_is_no_formula(text: str) -> None:
-    ((cell,),) = csv.reader(io.StringIO(files.as_csv([text])))
+    ((cell,),) = csv.reader(io.StringIO(as_csv([text])))
     assert cell.startswith("'")
 
 
 @pytest.mark.parametrize("number", ["-1.5", "+1e5", -3, 2.5, "-inf"])
 def test_a_number_and_a_lone_sign_stay(number: str | float) -> None:
-    assert files.as_csv([number, "-", "a-b", ""]) == f"{number},-,a-b,\n"
+    assert as_csv([number, "-", "a-b", ""]) == f"{number},-,a-b,\n"
 
 
 def hostile(results) -> None:

@@ -1,9 +1,9 @@
 """The state of the NVIDIA GPUs of a node: counters, topology, and errors in the kernel's log.
 
 :func:`assay.gpu.gpu_health.gpu_state_command` prints the text. Each part begins with a line of its
-name in brackets, and of the fields that were asked for. Not yet run on hardware: the form of the parts
-is that of nvidia-smi(1) and of NVIDIA's page on Xid errors. That of ``nvlink`` is what users of
-V100 to H100 show in public.
+name in brackets, and of the fields that were asked for. Not yet run on hardware: the form of the
+parts is that of nvidia-smi(1) and of NVIDIA's page on Xid errors. That of ``nvlink`` is what users
+of V100 to H100 show in public.
 
 ==============  =================================================================
 part            lines

@@ -9,7 +9,6 @@ programs. A word that is nearly one of them is refused; any other belongs to the
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import socket
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -48,14 +48,14 @@ left_out: dict[Path, list[str]] = {}
 #: describes itself is not here: it has other names on each machine.
 names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 
-#: The word ``machine`` of a site -> the module that describes it.
-MACHINES = {"this": "assay.describe.machine", "detect": "assay.describe.auto"}
+#: The word ``machine`` of a site -> the function that describes it. It is loaded only for one.
+MACHINES = {
+    "this": "assay.describe.machine:local_configuration",
+    "detect": "assay.describe.auto:any_configuration",
+}
 
 #: The log of a call that runs nothing.
 LISTING = "listing.log"
-
-#: The module that joins a configuration that a site has already. It is loaded only for one.
-FOREIGN = "assay.describe.foreign"
 
 #: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``, in
 #: which studies run the cases that they select.
@@ -244,8 +244,7 @@ def from_yaml(site_file: str | Path) -> dict[str, Any]:
     if said.beside:
         return _beside(site_file, said)
     if said.machine:
-        describer = importlib.import_module(MACHINES[said.machine])
-        described: dict[str, Any] = describer.configuration(site_file, said)
+        described: dict[str, Any] = resolve_name(MACHINES[said.machine])(site_file, said)
         return described
     stacks = site_yaml.environments(site_file, said)
     system = site_yaml.system(site_file, said, site_yaml.places(site_file, said))
@@ -322,8 +321,9 @@ def _beside(site_file: Path, said: site_yaml.SiteFile) -> dict[str, Any]:
     results, folder, log = _results(site_file)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
     paths = [site_file.parent / each for each in said.beside]
-    foreign = importlib.import_module(FOREIGN)
-    whole, places, stacks = foreign.join(file, said, paths, known["extras"])
+    # The room describe is above this one, and loaded only for a site that needs it.
+    join = resolve_name("assay.describe.foreign:join")
+    whole, places, stacks = join(file, said, paths, known["extras"])
     system = whole["systems"][0]
     # By a method of theirs, ReFrame may find another name than that of the host.
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]

@@ -8,7 +8,6 @@ the same file, or of a partition of the configuration that ``beside`` names.
 from __future__ import annotations
 
 import copy
-import importlib
 import os
 import re
 import runpy
@@ -16,6 +15,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -24,9 +24,6 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.sites import stacks
-
-#: The module that makes the stack of an image. It is loaded only for one.
-CONTAINER = "assay.describe.container"
 
 #: The name of the file, beside the file that ReFrame loads.
 FILE = "assay.yaml"
@@ -302,8 +299,8 @@ def environments(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
             lock = Path(os.path.normpath(site_file.parent / its.spack))
             base = stacks.spack(site_file, lock, its.view)
         elif its.image:
-            container = importlib.import_module(CONTAINER)
+            container = resolve_name("assay.describe.container")
             image = container.look(its.image, files.repository(site_file.parent))
-            base = container.stack(site_file, image)
+            base = container.container_stack(site_file, image)
         made.append({**copied(base, its), "name": name})
     return made

@@ -41,9 +41,6 @@ _PORTS = ("/opt/assay/.venv/bin/python", "/opt/assay/.cache/osu-py/osu_latency.p
 #: Names of further programs that get a wrapper, beside the names that programs are detected by.
 _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family))
 
-#: The launchers. The host's launcher is used.
-_LAUNCHERS = PROGRAMS["mpi"].executables
-
 #: Shows whether the OSU programs were built for GPUs. Such programs do not start without the
 #: library of the vendor, so the stack gets another feature word for them, such as ``osu-cuda``.
 _LINKED = ("sh", "-c", 'ldd "$(command -v osu_latency)"')
@@ -253,7 +250,8 @@ def _write_wrappers(folder: Path, image: Image) -> None:
     }
     known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
     known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
-    there = (known - {*_LAUNCHERS}) & image.programs
+    # The host's launcher is used.
+    there = (known - {*PROGRAMS["mpi"].executables}) & image.programs
     wanted = {name: f"{name} " for name in sorted(there)}
     try:
         folder.mkdir(parents=True, exist_ok=True)

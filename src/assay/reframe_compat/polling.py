@@ -79,7 +79,6 @@ def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
 
 
 def install() -> None:
-    """Replaces ReFrame's pause and its look at all cases."""
     policies.time = SimpleNamespace(**{**vars(time), "sleep": pause})
     controller, policy = policies._PollController, policies.AsynchronousExecutionPolicy
     controller.snooze = functools.partialmethod(_snooze, controller.snooze)

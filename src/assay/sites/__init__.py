@@ -62,11 +62,6 @@ LISTING = "listing.log"
 PROFILES = ("smoke", "full")
 
 
-def repository(site_file: str | Path) -> Path:
-    """Root of the repository that a site's ``reframe.py`` belongs to."""
-    return files.repository(Path(site_file).resolve().parent)
-
-
 def results_directory(site_file: str | Path) -> Path:
     """The directory of all that a run writes: ``$ASSAY_RESULTS``, by default ``results/``.
 
@@ -152,15 +147,11 @@ def _check_partition(
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
     if fault := files.misshapen(extras.get("options", {}), dict[str, Any], "options"):
         raise ConfigError(f"{where}: extras: {fault}; write a mapping of Test.option to its value")
-    if "health" in extras and (problem := _refused(extras["health"])):
-        raise ConfigError(f"{where}: extras: health: {problem}")
+    if "health" in extras:
+        from assay.prove import health_words  # noqa: PLC0415 - few have limits of their own
 
-
-def _refused(health: Any) -> str:
-    """What is wrong with the limits of a partition; few have limits of their own."""
-    from assay.prove import health_words  # noqa: PLC0415
-
-    return health_words.refused(health)
+        if problem := health_words.refused(extras["health"]):
+            raise ConfigError(f"{where}: extras: health: {problem}")
 
 
 def _check_stack(
@@ -248,12 +239,12 @@ def from_yaml(site_file: str | Path) -> dict[str, Any]:
         return described
     stacks = site_yaml.environments(site_file, said)
     system = site_yaml.system(site_file, said, site_yaml.places(site_file, said))
-    return site_configuration(site_file, [system], stacks, said, absent)
+    return site_configuration(site_file, system, stacks, said, absent)
 
 
 def site_configuration(
     site_file: str | Path,
-    systems: list[dict[str, Any]],
+    system: dict[str, Any],
     environments: list[dict[str, Any]],
     said: site_yaml.SiteFile | None = None,
     absent: site_yaml.Absent = MappingProxyType({}),
@@ -262,38 +253,34 @@ def site_configuration(
 
     All sites share the run reports (:func:`results_directory`) and the modes (:data:`PROFILES`).
 
-    :param systems: the one system of the site, in the format of ReFrame's configuration reference.
-        Its name is the name of the folder.
+    :param system: in the format of ReFrame's configuration reference, with the name of the folder.
     :param said: what else the site says.
     :param absent: stacks that the site has only where a variable is set.
-    :raises ConfigError: a word is nearly one of ours, a deadline is not a duration, a system does
-        not have the name of its folder, the references are not valid, the stack in ``ASSAY_STACK``
-        does not exist, or the results cannot be written. If ReFrame's command loads the site, also:
-        the host does not belong to the site, an option switches checks off, or another run writes
-        to the results.
+    :raises ConfigError: a word is nearly one of ours, a deadline is not a duration, the system
+        does not have the name of its folder, the references are not valid, the stack in
+        ``ASSAY_STACK`` does not exist, or the results cannot be written. If ReFrame's command loads
+        the site, also: the host does not belong to the site, an option switches checks off, or
+        another run writes to the results.
     """
     site_file, said = Path(site_file).resolve(), said or site_yaml.SiteFile()
     # Before all checks: a run that is refused is the last run, too.
     results, folder, log = _results(site_file)
     site = site_file.parent.name
-    for system in systems:
-        if system["name"] != site:
-            raise ConfigError(
-                f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
-            )
-        check_call(site_file, site, system.get("hostnames", ()))
-    places = [partition for system in systems for partition in system["partitions"]]
+    if system["name"] != site:
+        raise ConfigError(
+            f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
+        )
+    check_call(site_file, site, system.get("hostnames", ()))
     yaml = site_file.with_name(site_yaml.FILE)
     file = yaml if yaml.is_file() else site_file
-    kept = _begin(site_file, file, places, environments, said.problems, absent)
-    for system in systems:
-        # ReFrame cannot use a partition without any environment.
-        system["partitions"] = [p for p in system["partitions"] if p["environs"]]
-        if not system["partitions"]:
-            why = "; ".join(left_out[site_file]) or "it has no places"
-            raise ConfigError(f"{site_file}: nothing can run: {why}")
-        system.setdefault("stagedir", str(results / "stage" / folder.name))
-        system.setdefault("outputdir", str(folder))
+    kept = _begin(site_file, file, system["partitions"], environments, said.problems, absent)
+    # ReFrame cannot use a partition without any environment.
+    system["partitions"] = [p for p in system["partitions"] if p["environs"]]
+    if not system["partitions"]:
+        why = "; ".join(left_out[site_file]) or "it has no places"
+        raise ConfigError(f"{site_file}: nothing can run: {why}")
+    system.setdefault("stagedir", str(results / "stage" / folder.name))
+    system.setdefault("outputdir", str(folder))
     # A run says itself how each case ended (assay.store.running); `-v` shows ReFrame's lines, too.
     shown = "warning" if log.name != LISTING else "info"
     screen = {"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}
@@ -302,7 +289,7 @@ def site_configuration(
     tests = {"check_search_path": [str(files.SUITE / "reframe")], "check_search_recursive": True}
     general = {**tests, **_reports(results), "purge_environment": False, **said.general}
     return {
-        "systems": systems,
+        "systems": [system],
         "environments": [each for each in environments if each["name"] in kept],
         "general": [general],
         # Records have every number, so there is no log of performance that nobody asked for.
@@ -471,7 +458,7 @@ def _promised(  # noqa: PLR0913, PLR0917
     """
     from assay.store import promise  # noqa: PLC0415 - a listing does not need it
 
-    suite = repository(site_file) / "reframe"
+    suite = files.repository(site_file.parent) / "reframe"
     said = calls.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
     state = promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)

@@ -28,7 +28,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files, sites
 from assay.catalogue import PROGRAMS, VERSIONS
-from assay.describe import detect, written
+from assay.describe import ask, detect, written
 from assay.gpu.accelerator import ACCELERATORS
 from assay.node import IN_IMAGE
 
@@ -100,7 +100,7 @@ def apptainer(repository: Path) -> str:
         raise ConfigError("apptainer is not on PATH; an image cannot be run without")
     done = _run([str(script), "--no-build"])
     if done.returncode:
-        raise ConfigError(_last_line(done.stderr) or f"{script} failed")
+        raise ConfigError(ask.last_line(done.stderr) or f"{script} failed")
     return done.stdout.strip()
 
 
@@ -122,7 +122,7 @@ def look(path: str | Path, repository: Path) -> Image:
         labels = json.loads(inspected.stdout)["data"]["attributes"]["labels"] or {}
     except (ValueError, LookupError, TypeError):
         raise ConfigError(
-            f"image {path}: is not an image of Apptainer ({_last_line(inspected.stderr)}); "
+            f"image {path}: is not an image of Apptainer ({ask.last_line(inspected.stderr)}); "
             "correct ASSAY_IMAGE"
         ) from None
     probe = written.template(
@@ -130,7 +130,7 @@ def look(path: str | Path, repository: Path) -> Image:
     )
     probed = _run([program, "exec", str(path), "sh", "-c", probe])
     if probed.returncode:
-        raise ConfigError(f"image {path}: cannot be started: {_last_line(probed.stderr)}")
+        raise ConfigError(f"image {path}: cannot be started: {ask.last_line(probed.stderr)}")
     names, *answers = re.split(rf"^{_MARK}(.*)\n", probed.stdout, flags=re.MULTILINE)
     said = {tuple(shlex.split(a)): b for a, b in zip(answers[::2], answers[1::2])}
     lock = next((f"{name} {labels[name]}" for name in LOCK_LABELS if name in labels), "")
@@ -170,7 +170,7 @@ def _verified(path: Path, sha256: str, apptainer: str) -> str:
             raise ConfigError(f"ASSAY_IMAGE_KEY: {key} is no file; name a public key (PEM)")
         done = _run([apptainer, "verify", "--key", key, str(path)])
         if done.returncode:
-            said = _last_line(done.stderr) or "apptainer verify failed"
+            said = ask.last_line(done.stderr) or "apptainer verify failed"
             raise ConfigError(
                 f"image {path}: is not what the owner of {key} signed ({said}); get the image again"
             )
@@ -275,20 +275,5 @@ def _sha256(path: Path) -> str:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=300,  # without FUSE, Apptainer first unpacks the whole image
-            env={**os.environ, **_of_root()},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return subprocess.CompletedProcess(command, 1, "", str(error))
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    # Without FUSE, Apptainer first unpacks the whole image.
+    return ask.run(command, 300, {**os.environ, **_of_root()})

@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -254,26 +253,14 @@ def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[str]) ->
 
 def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], str]:
     """The answers of the nodes, and why one is missing."""
+    # Ctrl-C also ends srun, which then cancels its job.
+    done = ask.run(command, wait + 60 * MINUTES + 30)
     try:
-        # In the session of this process: Ctrl-C also ends srun, which then cancels its job.
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=wait + 60 * MINUTES + 30,
-            check=False,
-        )
-    except OSError as error:
-        return [], f"{command[0]}: {error.strerror}"
-    except subprocess.TimeoutExpired as error:
-        return [], f"{command[0]} did not end within {error.timeout:g} s"
-    out, err = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
-    try:
-        found = described.answers(out)
+        found = described.answers(done.stdout)
     except ValueError:
         return [], "its answer is cut"
-    lines = [line.strip() for line in (err if found else out + err).splitlines() if line.strip()]
-    return found, lines[-1] if lines else "it printed nothing"
+    said = done.stderr if found else done.stdout + done.stderr
+    return found, ask.last_line(said) or "it printed nothing"
 
 
 def draft(  # noqa: PLR0913, PLR0917

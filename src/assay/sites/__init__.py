@@ -128,18 +128,18 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     return said
 
 
-def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
-    for word in used:
-        if word not in known and (near := files.mistyped(word, known)):
-            raise ConfigError(f"{where}: unknown word {word!r}; did you mean {near!r}?")
+def _check_words(of: Mapping[str, Any], words: Mapping[str, Mapping[str, str]], where: str) -> None:
+    for kind, known in words.items():
+        for word in of.get(kind, ()):
+            if word not in known and (near := files.mistyped(word, known)):
+                raise ConfigError(f"{where}: {kind}: unknown word {word!r}; did you mean {near!r}?")
 
 
 def _check_partition(
     site_file: Path, partition: Mapping[str, Any], words: Mapping[str, Mapping[str, str]]
 ) -> None:
     where = f"{site_file}: partition {partition['name']!r}"
-    for kind in ("features", "extras"):
-        _check_words(partition.get(kind, ()), words[kind], f"{where}: {kind}")
+    _check_words(partition, words, where)
     extras = partition.get("extras", {})
     try:
         peaks.check_hardware(site_file.parent, extras.get("hardware", {}))
@@ -163,8 +163,7 @@ def _check_stack(
     where = f"{site_file}: environment {stack['name']!r}"
     if not any(stack["name"] in partition["environs"] for partition in partitions):
         raise ConfigError(f"{where}: is in environs of no partition, so nothing runs with it")
-    for kind in ("features", "extras"):
-        _check_words(stack.get(kind, ()), words[kind], f"{where}: {kind}")
+    _check_words(stack, words, where)
     for name in catalogue.VERSIONS.keys() & stack.get("extras", {}).keys():
         if not isinstance(said := stack["extras"][name], str):
             raise ConfigError(

@@ -15,10 +15,11 @@ from typing import Any
 
 from reframe.core.exceptions import ConfigError
 
-from assay import sites
+from assay import files
 from assay.catalogue import PROGRAMS
 from assay.describe import ask, detect
 from assay.gpu.accelerator import CUDA
+from assay.prove.transports import opened_transports
 
 #: A model of the links: latency [us] and rate [B/s], slow enough for a busy machine to keep up.
 LINKS = "nvlink=20:1e9,d2d=20:1e9,h2d=20:1e9,d2h=20:1e9"
@@ -82,7 +83,7 @@ def ucx(site_file: str | Path, version: str) -> dict[str, Any]:
     :param site_file: the site's ``__file__``.
     :param version: of UCX, such as ``1.22.0``.
     """
-    repository = sites.repository(site_file)
+    repository = files.repository(Path(site_file).parent)
     gpu, wheel = repository / "build/vgpu", repository / ".cache/vgpu" / version
     there = (gpu / "sources").exists() and (wheel / "pin.txt").exists()
     missing = f"no emulated GPU, or no UCX {version} for it: type make vgpu"
@@ -123,7 +124,7 @@ def prefix(site_file: str | Path) -> dict[str, Any] | None:
     if not named:
         return None
     root = Path(named).absolute()
-    gpu = sites.repository(site_file) / "build/vgpu"
+    gpu = files.repository(Path(site_file).parent) / "build/vgpu"
     folders = [root / "bin", *sorted({each.parent for each in root.glob("libexec/**/osu_[lb]*")})]
     # Programs name the folder of CUDA's own libcudart; a preloaded one takes its place.
     preloaded = [gpu / "lib/libcudart.so.12", gpu / "lib/libgdrdrv.so"]
@@ -173,7 +174,7 @@ def _built_without(listing: str) -> list[str]:
     :param listing: what ``ucx_info -d`` says on healthy GPUs. A listing without the GPUs shows
         nothing, and then no case is left out.
     """
-    opened = detect.transports(listing)
+    opened = opened_transports(listing)
     return [CUDA.small] if CUDA.copy in opened and CUDA.small not in opened else []
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from assay import sites
+from assay import files
 from assay.describe import machine
 from assay.sites import stacks
 
@@ -31,7 +31,7 @@ def probes(_: Path) -> list[str]:
 def stack(site_file: Path) -> dict[str, Any]:
     """The stack, with the emulated GPU in the place of CUDA's own libraries."""
     # As lab/vgpu/build.sh makes it, else as `make spack` made it for its own checks.
-    built = [sites.repository(site_file) / "build/vgpu", stacks.home(site_file) / "vgpu"]
+    built = [files.repository(site_file.parent) / "build/vgpu", stacks.home(site_file) / "vgpu"]
     emulated = next((each for each in built if (each / "sources").exists()), built[0])
     # Spack writes the path of CUDA's own libcudart into its programs. Loaded first, the emulated
     # one takes its place. The emulated gdrdrv is a library, too.

@@ -184,7 +184,6 @@ def _alternatives(kind: Any) -> Iterator[Any]:
 
 
 def _remarks(kind: Any) -> Iterator[str | None]:
-    """What a type says of its values."""
     for each in _alternatives(kind):
         if isinstance(each, msgspec.Meta):
             yield each.description
@@ -193,7 +192,6 @@ def _remarks(kind: Any) -> Iterator[str | None]:
 
 
 def _parts(content: Any, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Key, value and type of each part of a content."""
     for each in _alternatives(kind):
         of = get_args(each)
         if isinstance(content, dict) and _is_struct(each):

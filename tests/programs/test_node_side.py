@@ -23,6 +23,7 @@ from assay.fleet.node import provenance
 from assay.gpu import gpu_health
 from assay.node import answers, capacity, recorded
 from assay.prove import steering
+from assay.prove.transports import opened_transports
 
 SOURCE = Path(assay.__file__).parent
 SCRIPTS = sorted(SOURCE.glob("**/node/*.py"))
@@ -123,7 +124,7 @@ def test_a_program_that_hangs_is_named_and_asked_once(sleeper):
 
 def test_a_program_that_hangs_is_not_taken_for_one_that_is_not_there(sleeper, monkeypatch, capsys):
     monkeypatch.setattr(ask, "LIMIT", 0.3)
-    assert detect.transports() == []
+    assert opened_transports(ask.output("ucx_info", "-d")) == []
     assert detect.version("ucx_version") is None
     said = "ucx_info -d did not end within 0.3 s; what it would have said is missing"
     assert capsys.readouterr().err == f"assay: {said}\n"

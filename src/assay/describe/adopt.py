@@ -92,7 +92,6 @@ def run_adopt(args: argparse.Namespace) -> int:
 
 
 def words(system: Mapping[str, Any], environments: Iterable[Mapping[str, Any]], theirs: str) -> str:
-    """The text of ``assay.yaml`` for a system."""
     partitions = system["partitions"]
     # Beside others, a partition without a scheduler is a login node.
     bases = [p for p in partitions if p["scheduler"] != "local"] or partitions

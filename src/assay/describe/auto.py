@@ -16,14 +16,14 @@ from typing import Any
 from msgspec.structs import replace
 from reframe.core.exceptions import ConfigError
 
-from assay import sites
+from assay import files, sites
 from assay.describe import ask, container, described, detect, machine, slurm
 from assay.describe.slurm import Answers, Pool
 from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
 from assay.judge import Known, hardware
-from assay.node.answers import hung
-from assay.prove.transports import SWITCHED
+from assay.node import answers
+from assay.prove.transports import SWITCHED, opened_transports
 from assay.sites import site_yaml
 from assay.sites.site_yaml import SiteFile
 
@@ -34,16 +34,16 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     :raises ConfigError: a variable names something that does not exist, there is no MPI at
         all, Slurm does not answer, or as :func:`assay.sites.site_configuration`.
     """
-    answers = ask.slurm()
-    if silence := hung.get("scontrol"):
+    slurm_says = ask.slurm()
+    if silence := answers.hung.get("scontrol"):
         # A silent Slurm does not prove that there is no cluster. This may be its login node.
         raise ConfigError(f"{silence}: without Slurm nothing is run; ask its administrator")
-    pool = _pool(answers, os.environ.get("ASSAY_PARTITION"))
-    launcher = os.environ.get("ASSAY_LAUNCHER", answers.launcher) if pool else "mpirun"
+    pool = _pool(slurm_says, os.environ.get("ASSAY_PARTITION"))
+    launcher = os.environ.get("ASSAY_LAUNCHER", slurm_says.launcher) if pool else "mpirun"
     if launcher not in ("srun", "mpirun"):
         raise ConfigError(f"ASSAY_LAUNCHER: {launcher!r} is neither srun nor mpirun")
     stacks, opened = _stacks(site_file, launcher == "srun")
-    transports = [name for name in detect.transports(opened) if name in SWITCHED]
+    transports = [name for name in opened_transports(opened) if name in SWITCHED]
     names = [stack["name"] for stack in stacks]
 
     here = {**provenance.node(), "said": {}, "ucx_devices": provenance.ucx(opened)}
@@ -63,7 +63,7 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     common: dict[str, Any] = {}
     if pool:
         place = described.Place(pool, here, login=True)
-        common = described.jobs(place, answers, shlex.split(os.environ.get("ASSAY_ACCESS", "")))
+        common = described.jobs(place, slurm_says, shlex.split(os.environ.get("ASSAY_ACCESS", "")))
         common["launcher"] = launcher
         common["resources"] = described.GPU_RESOURCE if pool.shape.gpus else []
         if len(pool.up) > 1:
@@ -83,7 +83,7 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     )
     often = {} if pool else machine.OFTEN
     said = replace(said, general=often, problems=[*machine.failed_probes()])
-    return sites.site_configuration(site_file, [system], stacks, said)
+    return sites.site_configuration(site_file, system, stacks, said)
 
 
 def _pool(said: Answers, wanted: str | None) -> Pool | None:
@@ -92,9 +92,8 @@ def _pool(said: Answers, wanted: str | None) -> Pool | None:
     if not known:
         return None
     name = wanted or next(iter(known))
-    if name not in known:
-        raise ConfigError(f"ASSAY_PARTITION: Slurm has no {name!r}; it has {', '.join(known)}")
-    pool = slurm.pool(known[name], slurm.nodes(said.nodes))
+    partition = site_yaml.one_of(known, name, "ASSAY_PARTITION: Slurm has no")
+    pool = slurm.pool(partition, slurm.nodes(said.nodes))
     if pool is None:
         raise ConfigError(f"ASSAY_PARTITION: no node of Slurm's {name!r} takes jobs now")
     return pool
@@ -115,7 +114,7 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], str]:
             f"ASSAY_IMAGE: neither srun nor an mpirun of Open MPI starts ranks here in {path}; "
             f"measure this node all inside the image: apptainer run {path} acceptance"
         )
-    image = container.look(path, sites.repository(site_file))
+    image = container.look(path, files.repository(site_file.parent))
     stacks = [container.container_stack(site_file, image)]
     if os.environ.get("ASSAY_COMPARE") == "1":
         stacks.append(machine.local_stack(site_file))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-
 from assay.arguments import Commands, above_zero, add, flag, folder, group, option
 
 
 def offer(commands: Commands) -> None:
     every = add(
-        commands, "sites", "assay.describe.commands:sites",
+        commands, "sites", "assay.describe.listing:run_sites",
         "list the sites and check every word and reference of them",
         "Load each site as ReFrame would.",
     )  # fmt: skip
@@ -63,9 +61,3 @@ def offer(commands: Commands) -> None:
     option(expect, "-C --config", "FILE", own + "beside it, and no cases")
     flag(expect, "--check", "write nothing; exit code 1 if a file is not current")
     folder(expect)
-
-
-def sites(args: argparse.Namespace) -> int:
-    from assay.describe import listing  # noqa: PLC0415
-
-    return listing.run_sites(args.names, args.folder)

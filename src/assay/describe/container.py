@@ -28,7 +28,7 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files, sites
 from assay.catalogue import PROGRAMS, VERSIONS
-from assay.describe import detect, written
+from assay.describe import ask, detect, written
 from assay.gpu.accelerator import ACCELERATORS
 from assay.node import IN_IMAGE
 
@@ -40,9 +40,6 @@ _PORTS = ("/opt/assay/.venv/bin/python", "/opt/assay/.cache/osu-py/osu_latency.p
 
 #: Names of further programs that get a wrapper, beside the names that programs are detected by.
 _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family))
-
-#: The launchers. The host's launcher is used.
-_LAUNCHERS = PROGRAMS["mpi"].executables
 
 #: Shows whether the OSU programs were built for GPUs. Such programs do not start without the
 #: library of the vendor, so the stack gets another feature word for them, such as ``osu-cuda``.
@@ -103,7 +100,7 @@ def apptainer(repository: Path) -> str:
         raise ConfigError("apptainer is not on PATH; an image cannot be run without")
     done = _run([str(script), "--no-build"])
     if done.returncode:
-        raise ConfigError(_last_line(done.stderr) or f"{script} failed")
+        raise ConfigError(ask.last_line(done.stderr) or f"{script} failed")
     return done.stdout.strip()
 
 
@@ -125,7 +122,7 @@ def look(path: str | Path, repository: Path) -> Image:
         labels = json.loads(inspected.stdout)["data"]["attributes"]["labels"] or {}
     except (ValueError, LookupError, TypeError):
         raise ConfigError(
-            f"image {path}: is not an image of Apptainer ({_last_line(inspected.stderr)}); "
+            f"image {path}: is not an image of Apptainer ({ask.last_line(inspected.stderr)}); "
             "correct ASSAY_IMAGE"
         ) from None
     probe = written.template(
@@ -133,7 +130,7 @@ def look(path: str | Path, repository: Path) -> Image:
     )
     probed = _run([program, "exec", str(path), "sh", "-c", probe])
     if probed.returncode:
-        raise ConfigError(f"image {path}: cannot be started: {_last_line(probed.stderr)}")
+        raise ConfigError(f"image {path}: cannot be started: {ask.last_line(probed.stderr)}")
     names, *answers = re.split(rf"^{_MARK}(.*)\n", probed.stdout, flags=re.MULTILINE)
     said = {tuple(shlex.split(a)): b for a, b in zip(answers[::2], answers[1::2])}
     lock = next((f"{name} {labels[name]}" for name in LOCK_LABELS if name in labels), "")
@@ -173,7 +170,7 @@ def _verified(path: Path, sha256: str, apptainer: str) -> str:
             raise ConfigError(f"ASSAY_IMAGE_KEY: {key} is no file; name a public key (PEM)")
         done = _run([apptainer, "verify", "--key", key, str(path)])
         if done.returncode:
-            said = _last_line(done.stderr) or "apptainer verify failed"
+            said = ask.last_line(done.stderr) or "apptainer verify failed"
             raise ConfigError(
                 f"image {path}: is not what the owner of {key} signed ({said}); get the image again"
             )
@@ -253,7 +250,8 @@ def _write_wrappers(folder: Path, image: Image) -> None:
     }
     known = {name for p in PROGRAMS.values() if p.detected for name in p.executables}
     known.update(name for name in image.programs if _FAMILIES.fullmatch(name))
-    there = (known - {*_LAUNCHERS}) & image.programs
+    # The host's launcher is used.
+    there = (known - {*PROGRAMS["mpi"].executables}) & image.programs
     wanted = {name: f"{name} " for name in sorted(there)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -277,20 +275,5 @@ def _sha256(path: Path) -> str:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=300,  # without FUSE, Apptainer first unpacks the whole image
-            env={**os.environ, **_of_root()},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return subprocess.CompletedProcess(command, 1, "", str(error))
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    # Without FUSE, Apptainer first unpacks the whole image.
+    return ask.run(command, 300, {**os.environ, **_of_root()})

@@ -62,25 +62,13 @@ _NO_MPI = "delete the folder, and name the module of an Open MPI by --module"
 
 
 @dataclass(frozen=True)
-class Gap:
-    """What could not be found out."""
-
-    where: str
-    what: str
-    do: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}; {self.do}"
-
-
-@dataclass(frozen=True)
 class Place:
     """The nodes of one partition of Slurm, and what was found on some of them.
 
     :ivar here: what :func:`assay.fleet.node.provenance.node` found on the first node.
     :ivar there: the same of another node; None if only one was asked.
     :ivar login: ``here`` is of the login node. A compute node may have other names of devices.
-    :ivar gaps: what could not be found out; the functions below add to it.
+    :ivar gaps: what could not be found out, and what to do; the functions below add to it.
     :ivar links: links whose rate a device states, and that are not known; likewise.
     """
 
@@ -88,16 +76,14 @@ class Place:
     here: Mapping[str, Any]
     there: Mapping[str, Any] | None = None
     login: bool = False
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
     links: dict[str, Hardware] = field(default_factory=dict)
 
     def gap(self, where: str, what: str, do: str) -> None:
-        """Adds what could not be found out."""
-        self.gaps.append(Gap(where, what, do))
+        self.gaps.append(f"{where}: {what}; {do}")
 
     @property
     def host(self) -> str:
-        """The node that was asked."""
         return str(self.here["host"])
 
     @property
@@ -168,9 +154,6 @@ def answers(text: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda answer: str(answer["host"]))
 
 
-# --- jobs -----------------------------------------------------------------------------------------
-
-
 def jobs(place: Place, said: Answers, access: Sequence[str]) -> dict[str, Any]:
     """What all partitions on the nodes of a place have in common."""
     variables = [["SLURM_MPI_TYPE", "pmix"]]
@@ -204,9 +187,6 @@ def _processor(place: Place) -> dict[str, int]:
         place.gap("processor", what, "correct what is wrong; the ranks follow from it")
         return said
     return Shape(sockets, cores // sockets, cpus // cores, 0, "").processor
-
-
-# --- one node, and links --------------------------------------------------------------------------
 
 
 def _partition(name: str, descr: str, features: list[str], **extras: Any) -> dict[str, Any]:
@@ -357,9 +337,6 @@ def _between(place: Place, name: str, device: str, link: str | None) -> dict[str
     )
 
 
-# --- GPUs -----------------------------------------------------------------------------------------
-
-
 def models(here: Mapping[str, Any]) -> tuple[str | None, list[str]]:
     """The vendor of the GPUs of a node, and their models as ``hardware.yaml`` names them.
 
@@ -441,11 +418,7 @@ def nvlinks(topology: str) -> int:
     return min((int(way[1]) if way else 0 for way in ways), default=0)
 
 
-# --- file systems ---------------------------------------------------------------------------------
-
-
 def word(text: str) -> str:
-    """A text as a part of the name of a partition."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 
@@ -488,9 +461,6 @@ def storage(place: Place, seen: set[str]) -> list[dict[str, Any]]:
         what = f"no file system of users was found on {place.host}"
         place.gap("storage", what, _ADD_STORAGE)
     return found
-
-
-# --- stack ----------------------------------------------------------------------------------------
 
 
 def stack_on_path(place: Place, modules: Sequence[str], osu_py: str | None) -> dict[str, Any]:

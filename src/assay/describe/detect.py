@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay import catalogue
@@ -50,17 +50,16 @@ def programs(has: Callable[[str], object] = shutil.which) -> dict[str, str]:
     return found
 
 
-def built(
-    kinds: Iterable[str], name: Callable[[str, str], str], has: Callable[[str], object]
-) -> tuple[list[str], list[str]]:
-    """The kinds and classes of a program of NPB for which every combination exists.
+def btio_built(has: Callable[[str], object]) -> dict[str, list[str]]:
+    """The classes and subtypes of BT-IO for which every combination exists; empty without any.
 
-    A program of another class, such as one that is left of an older build, hides no kind: the class
-    counts that most kinds have, and the kinds that have it.
+    A program of another class, such as one that is left of an older build, hides no subtype: the
+    class counts that most subtypes have, and the subtypes that have it.
     """
-    of_class = {c: [kind for kind in kinds if has(name(kind, c))] for c in BTIO_CLASSES}
+    of_class = {c: [s for s in BTIO_SUBTYPES if has(catalogue.btio(c, s))] for c in BTIO_CLASSES}
     found = max(of_class.values(), key=len)
-    return found, [c for c in BTIO_CLASSES if found and {*found} <= {*of_class[c]}]
+    classes = [c for c in BTIO_CLASSES if {*found} <= {*of_class[c]}]
+    return {"classes": classes, "subtypes": found} if found else {}
 
 
 def version(extra: str, said: Callable[..., str] = ask.output) -> str | None:
@@ -94,12 +93,11 @@ def describe_programs(
     if "netpipe" in found:
         extras["netpipe_command"] = found["netpipe"]
     # UCX lists only transports that this machine has a driver for.
-    there = transports(said("ucx_info", "-d")) if "ucx" in found else []
+    there = opened_transports(said("ucx_info", "-d")) if "ucx" in found else []
     features += [f"ucx-{word}" for word, gpu in ACCELERATORS.items() if gpu.copy in there]
-    subtypes, classes = built(BTIO_SUBTYPES, lambda sub, cls: catalogue.btio(cls, sub), has)
-    if subtypes:
+    if built := btio_built(has):
         features.append("btio")
-        extras["btio_built"] = {"classes": classes, "subtypes": subtypes}
+        extras["btio_built"] = built
     return features, extras
 
 
@@ -126,14 +124,6 @@ def not_on_path() -> list[str]:
         for word, p in PROGRAMS.items()
         if p.debian in installed and p.detected and word not in there
     ]
-
-
-def transports(listing: str | None = None) -> list[str]:
-    """The transports in an output of ``ucx_info -d``, each once, in UCX's order.
-
-    :param listing: by default, what it prints on this machine.
-    """
-    return opened_transports(ask.output("ucx_info", "-d") if listing is None else listing)
 
 
 def release(said: str | None = None) -> str:

@@ -18,7 +18,7 @@ import yaml
 from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import temp_runtime
 
-from assay import files, sites
+from assay import files
 from assay.describe import listing
 from assay.exits import Exit
 from assay.reframe_compat import testcase
@@ -35,7 +35,6 @@ SITE = """\
 # {site}`, but for a site that describes itself; review what changes.
 """
 
-
 #: What a new site, or one beside a configuration of its own, says beside its words. It has no
 #: reference yet that a complete run would need.
 NEW = {"nothing_judged": "allowed", "may_skip": {kind: ["*"] for kind in promise.KINDS}}
@@ -43,7 +42,7 @@ NEW = {"nothing_judged": "allowed", "may_skip": {kind: ["*"] for kind in promise
 
 def expect_command(args: argparse.Namespace) -> int:
     """Write the files, or with ``--check`` compare with them; returns the exit code."""
-    suite = sites.repository(args.folder / "any site" / "reframe.py") / "reframe"
+    suite = files.repository(args.folder / "any site") / "reframe"
     try:
         texts = {}
         if args.site or args.config:
@@ -77,7 +76,6 @@ def expect_command(args: argparse.Namespace) -> int:
 
 
 def listed(suite: Path) -> list[Listed]:
-    """The cases of a suite."""
     found = {}
     with temp_runtime("<builtin>", "generic"):
         for path in sorted(suite.rglob("*.py")):
@@ -114,15 +112,7 @@ def of_site(site_file: Path, raw: Mapping[str, Any]) -> str:
     said = {**raw, "partitions": partitions, "stacks": stacks}
     if fault := files.misshapen(said, promise.File):
         raise PromiseError(f"{site_file.with_name(promise.FILE)}: {fault}")
-    order = (
-        "nothing_judged",
-        "drain_at_most",
-        "proven_within_days",
-        "partitions",
-        "stacks",
-        "may_skip",
-    )
-    shown = {key: said[key] for key in order if said.get(key)}
+    shown = {key: said[key] for key in promise.File.__struct_fields__ if said.get(key)}
     text = yaml.safe_dump(shown, default_flow_style=None, sort_keys=False, width=96)
     beside = site_file.name != "reframe.py"
     option, name = ("-C", site_file.name) if beside else ("--site", site_file.parent.name)

@@ -41,8 +41,6 @@ ALONE = 0.8
 #: Where options of jobs name a partition of Slurm.
 PARTITION = re.compile(r"(?:^|\s)(?:--partition[= ]|-p ?)([^\s,]+)")
 
-
-#: Parts of a configuration.
 Parts = list[dict[str, Any]]
 
 
@@ -85,7 +83,6 @@ def sections(config: Any) -> dict[str, Any]:
 
 
 def system_named(config: Any, name: str, where: str) -> dict[str, Any]:
-    """The system of a name."""
     known: dict[str, dict[str, Any]] = {system["name"]: system for system in config["systems"]}
     return one_of(known, name, f"{where}: has no system")
 
@@ -153,7 +150,6 @@ def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Stack]) 
 def _stack(
     file: Path, name: str, stacks: Mapping[str, Stack], defined: Mapping[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """The definition of a stack for the places of a partition."""
     said = one_of(stacks, name, f"{file}: environs: no stack")
     nobody = f"{file}: stacks/{name}: the partition has no environment"
     base = one_of(defined, said.of or name, nobody)
@@ -191,7 +187,6 @@ def _describe(clone: dict[str, Any], topology: Path) -> None:
 
 
 def options(partition: Mapping[str, Any]) -> list[str]:
-    """The options of jobs that the resources of a partition have."""
     return [option for each in partition.get("resources", ()) for option in each["options"]]
 
 

@@ -79,18 +79,17 @@ def words_found(site_file: Path) -> tuple[Site, list[str]]:
     )
 
 
-def run_sites(names: Sequence[str], folder: Path) -> int:
-    """Runs ``assay sites`` for some sites, or all; returns the exit code."""
-    found = {path.parent.name: path for path in find(folder)}
+def run_sites(args: argparse.Namespace) -> int:
+    found = {path.parent.name: path for path in find(args.folder)}
     if not found:
-        print(f"{folder}: no site here; run from the repository, or give --folder",
+        print(f"{args.folder}: no site here; run from the repository, or give --folder",
               file=sys.stderr)  # fmt: skip
         return Exit.UNKNOWN
-    if unknown := [name for name in names if name not in found]:
+    if unknown := [name for name in args.names if name not in found]:
         print(f"unknown site {unknown[0]!r}; known are {', '.join(found)}", file=sys.stderr)
         return Exit.USAGE
     bad = 0
-    for name in names or found:
+    for name in args.names or found:
         try:
             _, lines = selected_cases(found[name].resolve())
             judged = References.load(found[name].with_name("references.yaml"))
@@ -105,7 +104,6 @@ def run_sites(names: Sequence[str], folder: Path) -> int:
 
 
 def check_site(args: argparse.Namespace) -> int:
-    """Runs ``assay check``; returns the exit code."""
     try:
         if args.test:
             print(*of_test(args.test, args.config), sep="\n")

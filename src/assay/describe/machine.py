@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
-from assay import catalogue, sites
+from assay import catalogue, files, sites
 from assay.describe import ask, detect
 from assay.fleet.node import provenance
 from assay.node import answers, capacity
 from assay.prove import mpi
 from assay.prove.busy import PROCESSES
-from assay.prove.transports import SWITCHED
+from assay.prove.transports import SWITCHED, opened_transports
 from assay.reframe_compat import command
 from assay.sites import site_yaml, stacks
 from assay.sites.site_yaml import SiteFile
@@ -49,7 +49,7 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
     if apart := [word for word, name in programs.items() if _of_open_mpi(name)]:
         features = [word for word in features if word not in apart]
         extras["provenance"] += f", without {', '.join(apart)}: linked to Open MPI, not to mpirun's"
-    if command := osu_py(sites.repository(site_file)):
+    if command := osu_py(files.repository(Path(site_file).parent)):
         features.append("osu-py")
         extras["osu_py_command"] = command
     return {"name": "system", "features": features, "extras": extras}
@@ -82,7 +82,7 @@ def local_stack(site_file: str | Path, instead: str = "type `make setup`") -> di
         if fault := _no_mpi():
             raise ConfigError(f"{site_file}: {fault}; {instead}, or load the module of an MPI")
         return distribution(site_file)
-    lock = sites.repository(site_file) / "site-config/debian12/spack/env/spack.lock"
+    lock = files.repository(Path(site_file).parent) / "site-config/debian12/spack/env/spack.lock"
     spack = stacks.spack(site_file, lock, of="debian12")
     serial = [
         word
@@ -119,7 +119,9 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
         with another distribution without ``--system``, or as
         :func:`assay.sites.site_configuration`.
     """
-    transports = [name for name in detect.transports() if name in SWITCHED]
+    transports = [
+        name for name in opened_transports(ask.output("ucx_info", "-d")) if name in SWITCHED
+    ]
     extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
@@ -139,7 +141,7 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
         hostnames = [re.escape(host) + "$"] if here == said.release else []
     said = replace(said, general=OFTEN, problems=[*failed_probes(any_stack=not said.release)])
     system = site_yaml.system(site_file, said, partitions, hostnames=hostnames, max_local_jobs=1)
-    return sites.site_configuration(site_file, [system], made, said)
+    return sites.site_configuration(site_file, system, made, said)
 
 
 def failed_probes(any_stack: bool = True) -> tuple[str, ...]:
@@ -182,7 +184,6 @@ def file_systems(site_file: str | Path, *features: str) -> list[dict[str, Any]]:
 
 
 def storage(site_file: str | Path, name: str, directory: Path, *features: str) -> dict[str, Any]:
-    """A partition for the file system of a directory."""
 
     def make() -> str:
         directory.mkdir(parents=True, exist_ok=True)

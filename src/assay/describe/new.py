@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from reframe.core.exceptions import ConfigError, ReframeError
 from assay import files
 from assay.catalogue import PROGRAMS
 from assay.describe import adopt, ask, described, expect, machine, slurm, written
-from assay.describe.described import Gap, Place
+from assay.describe.described import Place
 from assay.describe.slurm import Partition, Pool
 from assay.describe.written import Draft
 from assay.exits import Exit
@@ -64,7 +63,7 @@ def run_site_new(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     check_arguments(args)
     said = of_slurm()
-    gaps: list[Gap] = []
+    gaps: list[str] = []
     partitions, nodes = slurm.partitions(said.partitions), slurm.nodes(said.nodes)
     pools = chosen(partitions, nodes, args.partition, gaps)
     system, of_modules = _modules(args.module)
@@ -80,13 +79,11 @@ def _run(args: argparse.Namespace) -> int:
             + (f"name modules by --module, for example {useful}" if useful else do)
         )
     if useful and not args.module:
-        what = f"the stack loads no module; there are {useful}"
-        do = "name those that you want by --module"
-        gaps.append(Gap(f"stack {made.stack['name']}", what, do))
+        what = f"the stack loads no module; there are {useful}; name those that you want by"
+        gaps.append(f"stack {made.stack['name']}: {what} --module")
     host = socket.gethostname()
     what = f"written from the name of this host, {host}; whether jobs are started on others, too, "
-    made.gaps[:0] = gaps
-    made.gaps.append(Gap("hostnames", f"{what}is not known", "add their names"))
+    made.gaps = [*gaps, *made.gaps, f"hostnames: {what}is not known; add their names"]
     head = written.Head(
         name=args.name,
         hostnames=[re.sub(r"\d+", "[0-9]+", re.escape(host)) + "$"],
@@ -99,7 +96,6 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuses a command that cannot lead to a site."""
     target = args.folder / args.name
     if not NAME.fullmatch(args.name):
         raise ConfigError(
@@ -128,7 +124,6 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def of_slurm() -> slurm.Answers:
-    """What Slurm answers on this machine."""
     said = ask.slurm()
     for silence in answers.hung.values():
         raise ConfigError(f"{silence}: Slurm does not answer; ask its administrator")
@@ -142,7 +137,7 @@ def chosen(
     partitions: Sequence[Partition],
     nodes: Sequence[Node],
     wanted: Sequence[str],
-    gaps: list[Gap],
+    gaps: list[str],
 ) -> list[Pool]:
     """The partitions of Slurm that become partitions of the site, the default one first.
 
@@ -163,11 +158,11 @@ def chosen(
                     f"--partition: no node of {partition.name!r} takes jobs now: name another one, "
                     "or wait until scontrol show node says IDLE"
                 )
-            gaps.append(Gap(where, "no node takes jobs now", "describe it when its nodes are up"))
+            gaps.append(f"{where}: no node takes jobs now; describe it when its nodes are up")
             continue
         names = {node.name for node in pool.nodes}
         if not wanted and names <= covered:
-            gaps.append(Gap(where, "left out, for others have its nodes", "name it by --partition"))
+            gaps.append(f"{where}: left out, for others have its nodes; name it by --partition")
             continue
         covered |= names
         found.append(pool)
@@ -218,7 +213,6 @@ def useful(names: Sequence[str]) -> list[str]:
 
 
 def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> list[str]:
-    """The command that asks two nodes of a partition what they have."""
     count = min(len(pool.up), 2)
     asked = described.questions(pool.up[-1].address)
     script = ["python3", "-B", provenance.__file__, "--questions", asked]
@@ -234,52 +228,39 @@ def job(pool: Pool, access: Sequence[str], loaded: Sequence[str], wait: int) -> 
     ]
 
 
-def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[Gap]) -> list[Place]:
-    """What the nodes of each partition have."""
+def _places(pools: Sequence[Pool], args: argparse.Namespace, gaps: list[str]) -> list[Place]:
     found = []
     for pool in pools:
         name = pool.partition.name
+        where = f"partition {name} of Slurm"
         print(f"a job asks nodes of {name} what they have; it waits at most {args.wait} s",
               file=sys.stderr)  # fmt: skip
         said, why = _asked(job(pool, args.access, args.module, args.wait), args.wait)
         if said:
             if len(said) < min(len(pool.up), 2):
-                what = f"one of two nodes gave no answer: {why}"
-                gaps.append(Gap(f"partition {name} of Slurm", what, "look why, and type it again"))
+                do = "look why, and type it again"
+                gaps.append(f"{where}: one of two nodes gave no answer: {why}; {do}")
             found.append(Place(pool, said[0], said[1] if len(said) > 1 else None))
             continue
         mend = "try --wait, --access or --partition"
         if args.partition:
             raise ConfigError(f"the job on partition {name!r} gave no answer: {why}; {mend}")
-        what = f"its job gave no answer: {why}"
-        gaps.append(Gap(f"partition {name} of Slurm", what, f"type it again: {mend}"))
+        gaps.append(f"{where}: its job gave no answer: {why}; type it again: {mend}")
     if not found:
-        raise ConfigError(f"no job gave an answer; the last: {gaps[-1].what}; {gaps[-1].do}")
+        raise ConfigError(f"no job gave an answer; the last: {gaps[-1]}")
     return found
 
 
 def _asked(command: Sequence[str], wait: int) -> tuple[list[dict[str, object]], str]:
     """The answers of the nodes, and why one is missing."""
+    # Ctrl-C also ends srun, which then cancels its job.
+    done = ask.run(command, wait + 60 * MINUTES + 30)
     try:
-        # In the session of this process: Ctrl-C also ends srun, which then cancels its job.
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=wait + 60 * MINUTES + 30,
-            check=False,
-        )
-    except OSError as error:
-        return [], f"{command[0]}: {error.strerror}"
-    except subprocess.TimeoutExpired as error:
-        return [], f"{command[0]} did not end within {error.timeout:g} s"
-    out, err = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
-    try:
-        found = described.answers(out)
+        found = described.answers(done.stdout)
     except ValueError:
         return [], "its answer is cut"
-    lines = [line.strip() for line in (err if found else out + err).splitlines() if line.strip()]
-    return found, lines[-1] if lines else "it printed nothing"
+    said = done.stderr if found else done.stdout + done.stderr
+    return found, ask.last_line(said) or "it printed nothing"
 
 
 def draft(  # noqa: PLR0913, PLR0917
@@ -317,7 +298,7 @@ def draft(  # noqa: PLR0913, PLR0917
                 each["name"] = f"{described.word(name)}-{each['name']}"
         made.partitions[name] = found
         made.links = {**place.links, **made.links}
-        made.gaps += [Gap(f"{prefix}{gap.where}", gap.what, gap.do) for gap in place.gaps]
+        made.gaps += [f"{prefix}{gap}" for gap in place.gaps]
     return made
 
 

@@ -15,7 +15,6 @@ import msgspec
 import yaml
 
 from assay import files
-from assay.describe.described import Gap
 from assay.judge import Hardware
 
 #: The file that ReFrame loads, of each site.
@@ -59,11 +58,10 @@ class Draft:
     common: dict[str, dict[str, Any]] = field(default_factory=dict)
     partitions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     links: dict[str, Hardware] = field(default_factory=dict)
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
 
 
 def template(file: str, /, **values: Any) -> str:
-    """The text of a template beside this file."""
     made = files.templates(Path(__file__).parent)
     made.filters.update(comment=_comment, yaml=_yaml)
     return made.get_template(file).render(values)
@@ -82,7 +80,6 @@ def _comment(text: str) -> str:
 
 
 def words(head: Head, draft: Draft) -> str:
-    """The file ``assay.yaml``."""
     places = {
         each["name"]: {"of": slurm, **_unnamed(each)}
         for slurm, every in draft.partitions.items()

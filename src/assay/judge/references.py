@@ -70,7 +70,6 @@ class Reference:
 
     @property
     def bounds(self) -> str:
-        """Both bounds in words."""
         low, high = self.lower_bound, self.upper_bound
         if low is not None and high is not None:
             return f"{number(low)} to {number(high)}"
@@ -317,7 +316,6 @@ def describe(case: Case) -> str:
 def _first(
     entries: Sequence[_Entry], case: Case, metric: str, kind: str = "metrics"
 ) -> _Entry | None:
-    """The first entry that has the metric and is for the case."""
     hits = (each for each in entries if metric in each.get(kind, ()))
     return next((each for each in hits if _matches(each["for"], case)), None)
 

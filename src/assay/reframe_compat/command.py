@@ -72,7 +72,6 @@ def of_reframe() -> Invocation | None:
 
 
 def _given(parser: Any, options: Any) -> Iterator[Option]:
-    """The options of a parsed command line."""
     for action in parser._holder._actions:
         value = getattr(options, action.dest, None)
         if value is None:
@@ -86,7 +85,6 @@ def _given(parser: Any, options: Any) -> Iterator[Option]:
 
 
 def _variables(parser: Any, environment: Mapping[str, str]) -> Iterator[Option]:
-    """The variables of ReFrame in an environment."""
     known = {
         spec[0].split()[0]: (dest, spec[0].split()[1:] or [","])
         for dest, spec in parser._option_map.items()

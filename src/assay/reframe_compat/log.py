@@ -16,9 +16,6 @@ _STATUS = re.compile(
 
 _STOPPED = re.compile(r"run session stopped: (?:force exit error: )?(.*)")
 
-#: The escape sequences that colour text on a terminal.
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
 #: A case in ReFrame's log: (hash, ``system:partition+environ``).
 Key = tuple[str, str]
 
@@ -47,7 +44,7 @@ def read_reframe_log(path: Path) -> Log | None:
         return None
     skipped: dict[Key, str] = {}
     ended: dict[str, set[Key]] = {"FAIL": set(), "OK": set()}
-    for match in filter(None, map(_STATUS.search, COLOUR.sub("", text).splitlines())):
+    for match in filter(None, map(_STATUS.search, files.clean(text).splitlines())):
         key = match["hash"], match["where"]
         if match["word"] in ended:
             ended[match["word"]].add(key)

@@ -12,7 +12,6 @@ import functools
 import os
 import select
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -30,9 +29,6 @@ _moved = [False]
 @contextlib.contextmanager
 def woken_by_children() -> Iterator[None]:
     """Within this context, a pause ends as soon as a local job ends."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may handle signals
-        return
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
@@ -79,7 +75,6 @@ def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
 
 
 def install() -> None:
-    """Replaces ReFrame's pause and its look at all cases."""
     policies.time = SimpleNamespace(**{**vars(time), "sleep": pause})
     controller, policy = policies._PollController, policies.AsynchronousExecutionPolicy
     controller.snooze = functools.partialmethod(_snooze, controller.snooze)

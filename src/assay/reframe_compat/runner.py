@@ -125,6 +125,5 @@ def _retry(self: Any, of_reframe: Any, cases: Sequence[Any]) -> None:
 
 
 def install() -> None:
-    """Wraps ReFrame's functions that run all cases and their retries."""
     Runner.runall = functools.partialmethod(_run_all, Runner.runall)
     Runner._retry_failed = functools.partialmethod(_retry, Runner._retry_failed)

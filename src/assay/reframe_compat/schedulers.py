@@ -324,7 +324,6 @@ def _poll_local(self: Any, of_reframe: Any, *jobs: Any) -> None:
 
 
 def install() -> None:
-    """Puts the bounded schedulers in the place of ReFrame's."""
     slurm._run_strict = functools.partial(run_command, check=True)
     slurm.osext = SimpleNamespace(**{**vars(osext), "run_command": run_command})
     slurm._SlurmJob = _Job

@@ -32,7 +32,6 @@ def _update(self: Any, of_reframe: Any, info: Mapping[str, Any]) -> None:
 
 
 def install() -> None:
-    """Wraps how ReFrame formats its log, and what its run report says of the session."""
     formatter, report = logging.RFC3339Formatter, reporting.RunReport
     formatter.format = functools.partialmethod(_format, formatter.format)
     adapter = logging.LoggerAdapter

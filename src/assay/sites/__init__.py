@@ -9,7 +9,6 @@ programs. A word that is nearly one of them is refused; any other belongs to the
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import socket
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -48,23 +48,18 @@ left_out: dict[Path, list[str]] = {}
 #: describes itself is not here: it has other names on each machine.
 names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 
-#: The word ``machine`` of a site -> the module that describes it.
-MACHINES = {"this": "assay.describe.machine", "detect": "assay.describe.auto"}
+#: The word ``machine`` of a site -> the function that describes it. It is loaded only for one.
+MACHINES = {
+    "this": "assay.describe.machine:local_configuration",
+    "detect": "assay.describe.auto:any_configuration",
+}
 
 #: The log of a call that runs nothing.
 LISTING = "listing.log"
 
-#: The module that joins a configuration that a site has already. It is loaded only for one.
-FOREIGN = "assay.describe.foreign"
-
 #: Names of the profiles. ``--mode`` accepts them, and also ``paper-smoke`` and ``paper-full``, in
 #: which studies run the cases that they select.
 PROFILES = ("smoke", "full")
-
-
-def repository(site_file: str | Path) -> Path:
-    """Root of the repository that a site's ``reframe.py`` belongs to."""
-    return files.repository(Path(site_file).resolve().parent)
 
 
 def results_directory(site_file: str | Path) -> Path:
@@ -133,18 +128,18 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     return said
 
 
-def _check_words(used: Iterable[str], known: Mapping[str, str], where: str) -> None:
-    for word in used:
-        if word not in known and (near := files.mistyped(word, known)):
-            raise ConfigError(f"{where}: unknown word {word!r}; did you mean {near!r}?")
+def _check_words(of: Mapping[str, Any], words: Mapping[str, Mapping[str, str]], where: str) -> None:
+    for kind, known in words.items():
+        for word in of.get(kind, ()):
+            if word not in known and (near := files.mistyped(word, known)):
+                raise ConfigError(f"{where}: {kind}: unknown word {word!r}; did you mean {near!r}?")
 
 
 def _check_partition(
     site_file: Path, partition: Mapping[str, Any], words: Mapping[str, Mapping[str, str]]
 ) -> None:
     where = f"{site_file}: partition {partition['name']!r}"
-    for kind in ("features", "extras"):
-        _check_words(partition.get(kind, ()), words[kind], f"{where}: {kind}")
+    _check_words(partition, words, where)
     extras = partition.get("extras", {})
     try:
         peaks.check_hardware(site_file.parent, extras.get("hardware", {}))
@@ -152,15 +147,11 @@ def _check_partition(
         raise ConfigError(f"{where}: extras: hardware: {error}") from None
     if fault := files.misshapen(extras.get("options", {}), dict[str, Any], "options"):
         raise ConfigError(f"{where}: extras: {fault}; write a mapping of Test.option to its value")
-    if "health" in extras and (problem := _refused(extras["health"])):
-        raise ConfigError(f"{where}: extras: health: {problem}")
+    if "health" in extras:
+        from assay.prove import health_words  # noqa: PLC0415 - few have limits of their own
 
-
-def _refused(health: Any) -> str:
-    """What is wrong with the limits of a partition; few have limits of their own."""
-    from assay.prove import health_words  # noqa: PLC0415
-
-    return health_words.refused(health)
+        if problem := health_words.refused(extras["health"]):
+            raise ConfigError(f"{where}: extras: health: {problem}")
 
 
 def _check_stack(
@@ -172,8 +163,7 @@ def _check_stack(
     where = f"{site_file}: environment {stack['name']!r}"
     if not any(stack["name"] in partition["environs"] for partition in partitions):
         raise ConfigError(f"{where}: is in environs of no partition, so nothing runs with it")
-    for kind in ("features", "extras"):
-        _check_words(stack.get(kind, ()), words[kind], f"{where}: {kind}")
+    _check_words(stack, words, where)
     for name in catalogue.VERSIONS.keys() & stack.get("extras", {}).keys():
         if not isinstance(said := stack["extras"][name], str):
             raise ConfigError(
@@ -244,17 +234,16 @@ def from_yaml(site_file: str | Path) -> dict[str, Any]:
     if said.beside:
         return _beside(site_file, said)
     if said.machine:
-        describer = importlib.import_module(MACHINES[said.machine])
-        described: dict[str, Any] = describer.configuration(site_file, said)
+        described: dict[str, Any] = resolve_name(MACHINES[said.machine])(site_file, said)
         return described
     stacks = site_yaml.environments(site_file, said)
     system = site_yaml.system(site_file, said, site_yaml.places(site_file, said))
-    return site_configuration(site_file, [system], stacks, said, absent)
+    return site_configuration(site_file, system, stacks, said, absent)
 
 
 def site_configuration(
     site_file: str | Path,
-    systems: list[dict[str, Any]],
+    system: dict[str, Any],
     environments: list[dict[str, Any]],
     said: site_yaml.SiteFile | None = None,
     absent: site_yaml.Absent = MappingProxyType({}),
@@ -263,38 +252,34 @@ def site_configuration(
 
     All sites share the run reports (:func:`results_directory`) and the modes (:data:`PROFILES`).
 
-    :param systems: the one system of the site, in the format of ReFrame's configuration reference.
-        Its name is the name of the folder.
+    :param system: in the format of ReFrame's configuration reference, with the name of the folder.
     :param said: what else the site says.
     :param absent: stacks that the site has only where a variable is set.
-    :raises ConfigError: a word is nearly one of ours, a deadline is not a duration, a system does
-        not have the name of its folder, the references are not valid, the stack in ``ASSAY_STACK``
-        does not exist, or the results cannot be written. If ReFrame's command loads the site, also:
-        the host does not belong to the site, an option switches checks off, or another run writes
-        to the results.
+    :raises ConfigError: a word is nearly one of ours, a deadline is not a duration, the system
+        does not have the name of its folder, the references are not valid, the stack in
+        ``ASSAY_STACK`` does not exist, or the results cannot be written. If ReFrame's command loads
+        the site, also: the host does not belong to the site, an option switches checks off, or
+        another run writes to the results.
     """
     site_file, said = Path(site_file).resolve(), said or site_yaml.SiteFile()
     # Before all checks: a run that is refused is the last run, too.
     results, folder, log = _results(site_file)
     site = site_file.parent.name
-    for system in systems:
-        if system["name"] != site:
-            raise ConfigError(
-                f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
-            )
-        check_call(site_file, site, system.get("hostnames", ()))
-    places = [partition for system in systems for partition in system["partitions"]]
+    if system["name"] != site:
+        raise ConfigError(
+            f"{site_file}: systems/name is {system['name']!r}; name it {site!r} like its folder"
+        )
+    check_call(site_file, site, system.get("hostnames", ()))
     yaml = site_file.with_name(site_yaml.FILE)
     file = yaml if yaml.is_file() else site_file
-    kept = _begin(site_file, file, places, environments, said.problems, absent)
-    for system in systems:
-        # ReFrame cannot use a partition without any environment.
-        system["partitions"] = [p for p in system["partitions"] if p["environs"]]
-        if not system["partitions"]:
-            why = "; ".join(left_out[site_file]) or "it has no places"
-            raise ConfigError(f"{site_file}: nothing can run: {why}")
-        system.setdefault("stagedir", str(results / "stage" / folder.name))
-        system.setdefault("outputdir", str(folder))
+    kept = _begin(site_file, file, system["partitions"], environments, said.problems, absent)
+    # ReFrame cannot use a partition without any environment.
+    system["partitions"] = [p for p in system["partitions"] if p["environs"]]
+    if not system["partitions"]:
+        why = "; ".join(left_out[site_file]) or "it has no places"
+        raise ConfigError(f"{site_file}: nothing can run: {why}")
+    system.setdefault("stagedir", str(results / "stage" / folder.name))
+    system.setdefault("outputdir", str(folder))
     # A run says itself how each case ended (assay.store.running); `-v` shows ReFrame's lines, too.
     shown = "warning" if log.name != LISTING else "info"
     screen = {"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}
@@ -303,7 +288,7 @@ def site_configuration(
     tests = {"check_search_path": [str(files.SUITE / "reframe")], "check_search_recursive": True}
     general = {**tests, **_reports(results), "purge_environment": False, **said.general}
     return {
-        "systems": systems,
+        "systems": [system],
         "environments": [each for each in environments if each["name"] in kept],
         "general": [general],
         # Records have every number, so there is no log of performance that nobody asked for.
@@ -322,8 +307,9 @@ def _beside(site_file: Path, said: site_yaml.SiteFile) -> dict[str, Any]:
     results, folder, log = _results(site_file)
     known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
     paths = [site_file.parent / each for each in said.beside]
-    foreign = importlib.import_module(FOREIGN)
-    whole, places, stacks = foreign.join(file, said, paths, known["extras"])
+    # The room describe is above this one, and loaded only for a site that needs it.
+    join = resolve_name("assay.describe.foreign:join")
+    whole, places, stacks = join(file, said, paths, known["extras"])
     system = whole["systems"][0]
     # By a method of theirs, ReFrame may find another name than that of the host.
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
@@ -471,7 +457,7 @@ def _promised(  # noqa: PLR0913, PLR0917
     """
     from assay.store import promise  # noqa: PLC0415 - a listing does not need it
 
-    suite = repository(site_file) / "reframe"
+    suite = files.repository(site_file.parent) / "reframe"
     said = calls.of_call(call, site_file, suite, PROFILES, LAUNCHES_IN_BUDGET - 1)
     said = replace(said, selected=(*said.selected, *fewer))
     state = promise.state(site_file.with_name(promise.FILE), site, said, cases, profile)

@@ -8,7 +8,6 @@ the same file, or of a partition of the configuration that ``beside`` names.
 from __future__ import annotations
 
 import copy
-import importlib
 import os
 import re
 import runpy
@@ -16,6 +15,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -24,9 +24,6 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.sites import stacks
-
-#: The module that makes the stack of an image. It is loaded only for one.
-CONTAINER = "assay.describe.container"
 
 #: The name of the file, beside the file that ReFrame loads.
 FILE = "assay.yaml"
@@ -40,8 +37,6 @@ _OF_JOBS = ("env_vars", "prepare_cmds")
 T = TypeVar("T")
 _Texts = list[str] | UnsetType
 _Pair = Annotated[list[str], Meta(min_length=2, max_length=2, description="[NAME, VALUE]")]
-_Pairs = list[_Pair] | UnsetType
-_Extras = dict[str, Any] | UnsetType
 
 
 class _Struct(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -78,43 +73,41 @@ class Resource(_Struct):
     options: list[str] = []
 
 
-class Nodes(_Struct):
+class _Words(_Struct):
+    when: Annotated[Any, Meta(description="not there where this is empty, 0 or false")] = True
+    features: _Texts = UNSET
+    extras: dict[str, Any] | UnsetType = UNSET
+    env_vars: list[_Pair] | UnsetType = UNSET
+    prepare_cmds: _Texts = UNSET
+
+
+class Nodes(_Words):
     """Nodes and places have the keys of a partition of ReFrame, and of and when."""
 
     of: Annotated[str, Meta(description="the nodes, or the partition, that this is a copy of")] = ""
-    when: Annotated[Any, Meta(description="not there where this is empty, 0 or false")] = True
     descr: str | UnsetType = UNSET
     scheduler: str | UnsetType = UNSET
     launcher: str | UnsetType = UNSET
     access: _Texts = UNSET
     environs: _Texts = UNSET
-    features: _Texts = UNSET
-    extras: _Extras = UNSET
     processor: Processor | UnsetType = UNSET
     devices: list[Device] | UnsetType = UNSET
     resources: list[Resource] | UnsetType = UNSET
     modules: _Texts = UNSET
-    env_vars: _Pairs = UNSET
-    prepare_cmds: _Texts = UNSET
     time_limit: str | UnsetType = UNSET
     max_jobs: int | UnsetType = UNSET
     sched_options: dict[str, Any] | UnsetType = UNSET
     container_platforms: list[dict[str, Any]] | UnsetType = UNSET
 
 
-class Stack(_Struct):
+class Stack(_Words):
     """A stack has the keys of an environment of ReFrame, and of, when, spack, view and image."""
 
     of: Annotated[str, Meta(description="the environment, beside another configuration")] = ""
-    when: Annotated[Any, Meta(description="not there where this is empty, 0 or false")] = True
     spack: Annotated[str, Meta(description="a spack.lock, or the folder of a view")] = ""
     view: Annotated[str, Meta(description="a view of the lock")] = "default"
     image: Annotated[str, Meta(description="an image of Apptainer")] = ""
-    features: _Texts = UNSET
-    extras: _Extras = UNSET
     modules: list[str | dict[str, Any]] | UnsetType = UNSET
-    env_vars: _Pairs = UNSET
-    prepare_cmds: _Texts = UNSET
 
 
 class SiteFile(_Struct):
@@ -156,7 +149,6 @@ Absent = Mapping[str, frozenset[str]]
 def read(site_file: Path) -> tuple[SiteFile, Absent]:
     """The words of a site, with the values of variables and facts in place of their names.
 
-    :param site_file: the file that ReFrame loads.
     :returns: the words, and the stacks that are not there.
     :raises ConfigError: the file cannot be read or is not valid, or a variable is not set.
     """
@@ -302,8 +294,8 @@ def environments(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
             lock = Path(os.path.normpath(site_file.parent / its.spack))
             base = stacks.spack(site_file, lock, its.view)
         elif its.image:
-            container = importlib.import_module(CONTAINER)
+            container = resolve_name("assay.describe.container")
             image = container.look(its.image, files.repository(site_file.parent))
-            base = container.stack(site_file, image)
+            base = container.container_stack(site_file, image)
         made.append({**copied(base, its), "name": name})
     return made

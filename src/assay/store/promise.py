@@ -131,7 +131,7 @@ Kind = Literal["not-asked", "not-here", "too-small", "incomplete"]
 KINDS = get_args(Kind)
 
 
-class File(msgspec.Struct, forbid_unknown_fields=True):
+class File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A promise has partitions, at least one; the other keys may be left out.
 
     :ivar may_skip: kind of skip -> the cases that may be skipped for it, each by words: the name of
@@ -141,12 +141,12 @@ class File(msgspec.Struct, forbid_unknown_fields=True):
     :ivar proven_within_days: how long a node may go without a case that passed.
     """
 
-    partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
-    stacks: dict[str, frozenset[str]] = {}
-    may_skip: dict[Kind, list[Words]] = {}
     nothing_judged: Literal["red", "allowed"] = "red"
     drain_at_most: Annotated[float, msgspec.Meta(gt=0, le=1)] = DRAIN_AT_MOST
     proven_within_days: Annotated[int, msgspec.Meta(ge=1)] = DAYS
+    partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
+    stacks: dict[str, frozenset[str]] = {}
+    may_skip: dict[Kind, list[Words]] = {}
 
     @property
     def site(self) -> Site:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.reframe_compat.log import COLOUR
+from assay import files
 
 
 def finite(raw: Any) -> float | None:
@@ -27,7 +27,7 @@ def line(raw: Any) -> str:
         return ""
     text = str(raw)
     if not (text.isascii() and text.isprintable()):
-        text = " ".join(COLOUR.sub("", text).split())
+        text = files.clean(" ".join(text.split()))
         text = "".join(c for c in text if c.isprintable())
     if "  " in text or text[:1] == " " or text[-1:] == " ":
         text = " ".join(text.split())

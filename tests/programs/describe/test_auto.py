@@ -83,7 +83,7 @@ def test_where_slurm_does_not_answer_there_is_none(said):
 
 @pytest.mark.parametrize(
     ("wanted", "said"),
-    [("gpus", "has no 'gpus'; it has gpu, debug"), ("debug", "no node of Slurm's 'debug'")],
+    [("gpus", "has no 'gpus'; did you mean 'gpu'"), ("debug", "no node of Slurm's 'debug'")],
 )
 def test_a_partition_that_cannot_be_had_is_one_line(wanted, said):
     with pytest.raises(ConfigError, match=f"ASSAY_PARTITION.*{said}"):

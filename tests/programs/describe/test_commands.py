@@ -144,7 +144,7 @@ def test_wrong_usage(checkout, capsys, words, says):
     [
         (
             'echo "srun: error: Unable to allocate resources: they are busy" >&2; exit 1',
-            "no job gave an answer; the last: its job gave no answer: srun: error: Unable to "
+            "the last: partition batch of Slurm: its job gave no answer: srun: error: Unable to "
             "allocate resources: they are busy; type it again: try --wait, --access or",
         ),
         ("exit 0", "it printed nothing"),

@@ -10,8 +10,9 @@ pytest.importorskip("reframe")
 import shell
 from reframe.core.exceptions import ConfigError
 
-from assay.describe import container, detect
+from assay.describe import container
 from assay.gpu.accelerator import ACCELERATORS
+from assay.prove.transports import opened_transports
 
 #: Prints how it was started, in place of `apptainer`.
 ECHO = """
@@ -56,7 +57,7 @@ def test_features_versions_and_provenance_are_the_images(site, image):
         extras["provenance"]
         == f"image x y.sif sha256 {image.sha256}, assay.lock.spack 12ef; unverified"
     )
-    assert detect.transports(image.said["ucx_info", "-d"]) == ["posix", "tcp"]
+    assert opened_transports(image.said["ucx_info", "-d"]) == ["posix", "tcp"]
 
 
 def test_programs_built_with_cuda_have_words_of_their_own(site, image):

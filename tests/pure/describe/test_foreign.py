@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ pytest.importorskip("reframe")
 from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 
-from assay import cli, sites
+from assay import cli, files, sites
 from assay.describe import adopt, foreign, slurm
 from assay.describe.written import REFRAME
 from assay.judge import LAUNCHES_IN_BUDGET, References
@@ -329,7 +330,9 @@ def test_their_configuration_that_cannot_be_loaded_is_one_line(site):
 
 
 def test_foreign_words_are_no_errors_and_a_mistyped_word_is():
-    known = sites.vocabulary(sites.repository(__file__) / "site-config/vocabulary.yaml")
+    known = sites.vocabulary(
+        files.repository(Path(__file__).parent) / "site-config/vocabulary.yaml"
+    )
     words = {**known["partition"]["features"], **known["partition"]["extras"]}
     for theirs in (
         "cpu",
@@ -375,7 +378,7 @@ def test_check_says_what_would_run_and_which_words_add_more(site, tmp_path, caps
     assert "system aion\n" in said
     assert "other" not in said
     assert "  login: nothing, it has none of intra-node, inter-node, storage\n" in said
-    listed = promise.cases(sites.repository(__file__) / "reframe/cases.txt")
+    listed = promise.cases(files.repository(Path(__file__).parent) / "reframe/cases.txt")
     words = frozenset(WORDS["places"]["node"]["features"])
     programs = frozenset(WORDS["stacks"]["foss"]["features"])
     number = sum(one.lacks(words, programs) == () for one in listed)

@@ -24,9 +24,9 @@ def configured(monkeypatch, tmp_path):
         ]
         monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
         monkeypatch.setenv("ASSAY_STACK", stack)
-        systems = [{"name": "h100", "partitions": partitions}]
+        system = {"name": "h100", "partitions": partitions}
         stacks = [{"name": name, "features": ["mpi"]} for name in ("spack", "container")]
-        found = sites.site_configuration(H100, systems, stacks)
+        found = sites.site_configuration(H100, system, stacks)
         (system,) = found["systems"]
         environs = {each["name"]: each["environs"] for each in system["partitions"]}
         return environs, [each["name"] for each in found["environments"]]
@@ -63,7 +63,7 @@ def test_words_of_the_site_itself_are_allowed_and_what_no_test_selects_is_left_o
         {"name": "login", "environs": ["gnu"], "features": ["gpu"], "extras": {"cost": 3}},
     ]
     stacks = [{"name": "spack", "features": ["mpi", "cpe"]}, {"name": "gnu"}]
-    found = sites.site_configuration(H100, [{"name": "h100", "partitions": partitions}], stacks)
+    found = sites.site_configuration(H100, {"name": "h100", "partitions": partitions}, stacks)
     (system,) = found["systems"]
     assert [(p["name"], p["environs"]) for p in system["partitions"]] == [("node", ["spack"])]
     assert sites.left_out[H100] == [
@@ -72,7 +72,7 @@ def test_words_of_the_site_itself_are_allowed_and_what_no_test_selects_is_left_o
     ]
     with pytest.raises(ConfigError, match="nothing can run: stack gnu is left out"):
         login = {**partitions[1], "environs": ["gnu"]}
-        sites.site_configuration(H100, [{"name": "h100", "partitions": [login]}], stacks[1:])
+        sites.site_configuration(H100, {"name": "h100", "partitions": [login]}, stacks[1:])
 
 
 LOCAL = H100.parents[1] / "local" / "reframe.py"

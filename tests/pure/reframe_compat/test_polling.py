@@ -4,7 +4,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,18 +69,8 @@ def test_a_child_that_ended_before_does_not_shorten_the_pause():
         assert took(0.2) >= 0.2
 
 
-def test_a_pause_outside_of_a_run_and_in_another_thread_is_a_pause():
+def test_a_pause_outside_of_a_run_is_a_pause():
     assert took(0.05) >= 0.05
-    seen = []
-
-    def other():
-        with polling.woken_by_children():
-            seen.append(took(0.05))
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    thread.join()
-    assert seen[0] >= 0.05
 
 
 def test_the_handler_and_the_descriptors_are_given_back():

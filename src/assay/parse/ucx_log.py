@@ -20,10 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assay.parse import reading
-
-#: Host name and process id.
-Process = reading.Process
+from assay.parse.reading import Process, said_by
 
 COUNT = "count"
 TABLE = "protocol table"
@@ -327,7 +324,7 @@ class _Reader:
     def line(self, line: str) -> None:
         start = _PREFIX.search(line)
         self._before_the_log(line[: start.start()] if start else line)
-        for sender, said in reading.said_by(line, _PREFIX):
+        for sender, said in said_by(line, _PREFIX):
             process = sender[1], int(sender[2])
             self.processes.add(process)
             if said.startswith("|"):

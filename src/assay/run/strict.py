@@ -619,7 +619,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 or judge.decided(verdict, self._attempts.counted)
                 or self._attempts.launches > runner.retries()
             ):
-                self._attempts.settle(failure)
+                self._attempts.failure = failure
             raise failure
 
     def _judged_curve(self, parsed: Parsed) -> tuple[str, curves.Once] | None:
@@ -762,7 +762,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         said = files.clean("; ".join([f"{record.BUSY}: {why}" if busy else why, *against]))
         self._conclude(Verdict.INCONCLUSIVE, [said], against)
         if last:
-            self._attempts.settle(PerformanceError(said))
+            self._attempts.failure = PerformanceError(said)
         return said
 
     # Phase performance ---------------------------------------------------------------------------
@@ -804,7 +804,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _refuse(self, problems: Sequence[str], kind: Any = SanityError) -> NoReturn:
         """Fails for good: another attempt would find the same."""
         failure = kind(files.clean("; ".join(problems)))
-        self._attempts.settle(failure)
+        self._attempts.failure = failure
         raise failure
 
     def _fail(self, problems: list[str]) -> NoReturn:

@@ -190,8 +190,7 @@ def prove_transport(
     """Whether messages of `sizes` [B] between processes used this transport and no other.
 
     :param log: all UCX output of one launch, from all its processes.
-    :param sizes: the sizes that the benchmark sent; empty for a collective, because Open MPI
-        chooses the sizes of its messages.
+    :param sizes: the sizes that the benchmark sent, as for :func:`assay.parse.ucx_log.carriers`.
     :param ucx_version: the version that the stack states; None to accept any.
     :param processes: number of started processes; each must have left its log. None to accept any.
     :raises ValueError: the transport is unknown.

@@ -389,10 +389,7 @@ class TransportMixin(UcxMixin):
         return self._variables_of(self.transport, device)
 
     def sizes(self, parsed: Parsed) -> list[int]:
-        """Message sizes [B] whose path must be proven; by default the sizes of the curve.
-
-        The list is empty for a collective: Open MPI's algorithm chooses the sizes of its messages.
-        """
+        """Message sizes [B] whose path must be proven: those of the curve, none of a collective."""
         collective = self.curve.startswith("collective")
         return [int(row["size"]) for row in parsed.rows if "size" in row and not collective]
 

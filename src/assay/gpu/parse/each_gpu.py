@@ -203,7 +203,7 @@ class _Output:
 
     def rows(self, size: int) -> tuple[Row, ...]:
         known = {gpu.uuid: gpu for gpu in self.reading.gpus}
-        found = []
+        found: list[Row] = []
         for (source, target), copy in self.copies.items():
             ends = [self.gpus[end] for end in (source, target) if end is not None]
             between, moved = copy.copy == BETWEEN, copy.copies * size / 1e9

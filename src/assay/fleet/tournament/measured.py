@@ -264,7 +264,7 @@ def advice(plan_file: str, log_file: str) -> dict[str, Any]:
     ]
     diagnosis = diagnose(log.nodes, pair_metrics(plan["tolerances"]), found, fabric)
     number = {name: rank for rank, name in enumerate(log.nodes)}
-    again = second_pass(diagnosis, fabric=fabric)
+    again = second_pass(diagnosis, fabric)
     return {
         "again": diagnosis.verdict is Verdict.INCONCLUSIVE,
         "rounds": [[(number[a], number[b]) for a, b in pairs] for pairs in again],

@@ -1,4 +1,4 @@
-"""Every figure of a session: what the records of its cases hold, as lines, grids and bars."""
+"""Every figure of a session: what the records of its cases hold, as lines and grids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from assay.show.figure import (
     positive,
     reasons,
 )
-from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
+from assay.show.plots import COUNTS, SIZES, Grid, Line, Lines, Mark
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import finite, line
 
@@ -70,8 +70,6 @@ def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
     kinds = {kind: [c for c in cases if declared(c.figures, kind)] for kind in KINDS}
     by_size, hpl = curves(cases), scaling.hpl(kinds["scaling"])
     runs = list(scaling.btio_figures(kinds["runs"]))
-    computing = (c for c in cases if c.kind == "compute" and not declared(c.figures, "scaling"))
-    peaks = list(filter(None, map(of_peaks, computing)))
     storage = heat_maps(c for c in cases if {*SIZES_OF_A_CELL} <= c.parsed.units.keys())
     columns = [list(of_columns(case)) for case in kinds["lines"] if case.proven]
     of_pairs = (case for case in cases if any("a" in row for row in case.parsed.rows))
@@ -83,7 +81,6 @@ def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
             "collectives", "Collectives", "Collectives by message size", [by_size["collective"]]
         ),
         Section("scaling", "HPL", "HPL over nodes and problem sizes", hpl),
-        Section("compute", "Compute", "Compute against its peaks", [peaks]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
         Section("lines", "More and more", "More and more pairs, ranks or devices", columns),
         Section("btio", "BT-IO", "BT-IO: computing and writing", runs),
@@ -340,43 +337,6 @@ def _of_sizes(  # noqa: PLR0913, PLR0917
         words=f"{title} by file size and record size: {text}",
         shows=validation.shows(shown, case.partition),
     )  # fmt: skip
-
-
-def of_peaks(case: Case) -> Figure | None:
-    """The metrics of a case in percent of their peaks; None if it has no peak."""
-    metrics = [
-        (m, of, of.percent)
-        for m in case.metrics
-        if (of := m.percent_of) and of.percent is not None and 0 < of.percent < 1e4
-    ]
-    if not metrics:
-        return None
-    texts = [f"{m.name}: {share:.3g} % of {of.what or 'its peak'}" for m, of, share in metrics]
-    rows = tuple((text, (share,)) for (_, _, share), text in zip(metrics, texts))
-    return Figure(
-        f"{case.title} {case.partition} percent of peak",
-        f"{case.program or case.test}, {case.partition}: percent of peak",
-        "The dashed line is the peak.",
-        Bars("percent of peak", ("",), rows, full=100),
-        (
-            ("metric", "of peak [%]", "peak is"),
-            *((m.name, share, of.what) for m, of, share in metrics),
-        ),
-        pivot=(
-            ("metric", "value", "peak", "of peak", "peak is"),
-            *(
-                (
-                    m.name,
-                    quantity(m.value, m.unit),
-                    quantity(of.peak, of.unit or m.unit),
-                    f"{share:.3g} %",
-                    of.what,
-                )
-                for m, of, share in metrics
-            ),
-        ),
-        words="; ".join(texts) + ".",
-    )
 
 
 def of_columns(case: Case) -> Iterator[Figure]:

@@ -1,4 +1,4 @@
-"""What a figure draws: lines, a grid or bars. Importing this imports matplotlib (a second).
+"""What a figure draws: lines or a grid. Importing this imports matplotlib (a second).
 
 Colours are those of Okabe and Ito ("Color Universal Design", 2008) without yellow. Purple, orange
 and sky blue are darker than there, so that each has a contrast of 3:1 on white paper (WCAG 2.2,
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -163,29 +162,13 @@ class Grid:
     over: tuple[str, str] = ("", "")
 
 
-@dataclass(frozen=True)
-class Bars:
-    """Horizontal bars below the text of each row, one for each of `series`.
-
-    :ivar rows: (text, value of each series); no values if it was not measured.
-    :ivar full: where the dashed line is, which a bar can hardly reach; 0 for none.
-    """
-
-    axis: str
-    series: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[float, ...]], ...]
-    full: float = 0.0
-
-
-Drawing = Lines | Grid | Bars
+Drawing = Lines | Grid
 
 
 def draw(drawing: Drawing) -> Canvas:
-    """The drawing of lines, a grid or bars."""
+    """The drawing of lines or a grid."""
     with mpl.rc_context(STYLE):
-        if isinstance(drawing, Lines):
-            return _lines(drawing)
-        return _grid(drawing) if isinstance(drawing, Grid) else _bars(drawing)
+        return _lines(drawing) if isinstance(drawing, Lines) else _grid(drawing)
 
 
 def _lines(drawing: Lines) -> Canvas:
@@ -365,36 +348,6 @@ def _write(axes: Any, cells: Mapping[tuple[int, int], float], patches: PatchColl
         dark = 0.2126 * shade[0] + 0.7152 * shade[1] + 0.0722 * shade[2] < 0.45
         colour = "#fefefe" if dark else "#010101"
         axes.text(x, y, spaced(value), ha="center", va="center", color=colour, fontsize=9)
-
-
-def _bars(drawing: Bars) -> Canvas:
-    many = len(drawing.series)
-    figure = Canvas(figsize=(WIDTH, 0.7 + 0.52 * len(drawing.rows)), layout="constrained")
-    axes = figure.add_subplot()
-    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-    for place, (text, values) in enumerate(drawing.rows):
-        for number, value in enumerate(values):
-            axes.barh(
-                0.18 - place - 0.36 * (number + 0.5) / many, value, height=0.36 / many,
-                color=(BLUE, ORANGE)[number % 2], hatch="////" * number, edgecolor="white",
-                linewidth=0, label=drawing.series[number],
-            )  # fmt: skip
-        words = textwrap.shorten(text, 58, placeholder=" ...")
-        axes.text(0, -place + 0.25, words, va="bottom", fontsize=9, bbox=paper)
-    most = max(value for _, values in drawing.rows for value in values)
-    if drawing.full:
-        axes.axvline(drawing.full, color=BLACK, linestyle="--", linewidth=1)
-    axes.set_xlim(0, 1.05 * max(drawing.full, most))
-    axes.set_ylim(-len(drawing.rows) + 0.6, 0.75)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel(drawing.axis)
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_ORDERS))
-    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: spaced(x)))
-    axes.grid(axis="x")
-    if many > 1:
-        _legend(figure, axes.containers[:many])
-    return figure
 
 
 def svg(figure: Canvas) -> str:

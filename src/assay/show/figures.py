@@ -279,7 +279,7 @@ def _of_pairs(
 
 def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
     """Rows of grids that share a scale: a row for each operation and mode, a grid for each case."""
-    rows: dict[tuple[Any, ...], list[tuple[Case, Cells]]] = {}
+    rows: dict[tuple[str, str, str, str], list[tuple[Case, Cells]]] = {}
     for case in cases:
         units = case.parsed.units
         of_file, of_record = (factor(units.get(key, ""), "B") for key in SIZES_OF_A_CELL)
@@ -294,10 +294,10 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
             cells = {(at[0] * of_file, at[1] * of_record): at[2] * of for at in found if at}
             if cells:
                 mode, unit = case.values.get("sync", ""), raw_unit if scale is None else RATE
-                key = (case.test, *_order(column, mode), mode, unit)
+                key = (case.test, column, mode, unit)
                 rows.setdefault(key, []).append((case, cells))
     drawn: list[list[Figure]] = []
-    for (*_, operation, mode, unit), members in sorted(rows.items(), key=lambda row: row[0]):
+    for (_, operation, mode, unit), members in sorted(rows.items(), key=lambda row: row[0]):
         values = [value for _, cells in members for value in cells.values()]
         what = (operation, mode, unit, (min(values), max(values)))
         named = zip(_labels([case for case, _ in members]), members)
@@ -401,16 +401,6 @@ def _labels(cases: Sequence[Case], always: str = "") -> list[str]:
         )
         for trait in traits
     ]
-
-
-def _order(operation: str, mode: str) -> tuple[int, int, str]:
-    """Sort key: plain reads and writes first, and cached modes before the others."""
-    first, modes = ("read", "write"), ("cached", "o_sync", "direct")
-    return (
-        first.index(operation) if operation in first else len(first),
-        modes.index(mode) if mode in modes else len(modes),
-        operation,
-    )
 
 
 def _rank(program: str) -> int:

@@ -229,7 +229,6 @@ def nodes_table(found: Sequence[Row]) -> list[str]:
 
 
 def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
-    """The rows and the commands as values of JSON."""
     commands, refused = drains(run, found)
     return {
         "session": str(run.file),

@@ -166,7 +166,6 @@ Drawing = Lines | Grid
 
 
 def draw(drawing: Drawing) -> Canvas:
-    """The drawing of lines or a grid."""
     with mpl.rc_context(STYLE):
         return _lines(drawing) if isinstance(drawing, Lines) else _grid(drawing)
 
@@ -176,7 +175,6 @@ def _lines(drawing: Lines) -> Canvas:
     figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     handles: list[Any] = []
-    # The markers show the number of ranks, if it varies.
     by_ranks = any(line.ranks for line in drawing.lines)
     seen: Counter[tuple[int, str]] = Counter()
     for place, line in enumerate(drawing.lines):
@@ -260,7 +258,6 @@ def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
 
 
 def _of_ranks(ranks: str) -> str:
-    """A marker by the number of ranks."""
     if ranks in RANK_MARKERS:
         return RANK_MARKERS[ranks]
     return RANK_MARKERS_ELSE[int(ranks) % len(RANK_MARKERS_ELSE)] if ranks.isdecimal() else "."
@@ -351,7 +348,6 @@ def _write(axes: Any, cells: Mapping[tuple[int, int], float], patches: PatchColl
 
 
 def svg(figure: Canvas) -> str:
-    """The drawing as an SVG document."""
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     return _saved(figure, format="svg", metadata=nothing, transparent=True).decode()
 

@@ -81,12 +81,13 @@ def _packed(
     own["written"] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     own["signer"] = signature.fingerprint(key) if key else None
     members = contents.collect(run, site)
+    name = contents.name_in_bundle(contents.RESULTS, run.file, run.file.resolve().parents[1])
     site_name = f"{contents.SITE}/{site.resolve().parent.name}/{site.resolve().name}"
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch).resolve()
         bundle.unpack(members, root)
         try:
-            copy, follows, found, _ = contents.open_session(root, contents.name_of(run), site_name)
+            copy, follows, found, _ = contents.open_session(root, name, site_name)
         except Refused as refused:
             raise BundleError("; ".join(refused.args)) from None
         except _NO_SESSION as error:

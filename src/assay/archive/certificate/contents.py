@@ -60,11 +60,11 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
     own = [run.file, run.folder / run_folder.PLAN, *[log for log in logs if log.is_file()][:1]]
     outputs = [path for case in run.attempts for path in case.outputs]
     there = (*(path for path in own if path.is_file()), *outputs)
-    found = {_named(RESULTS, path, results): path for path in there}
+    found = {name_in_bundle(RESULTS, path, results): path for path in there}
     for path in References.load(site / "references.yaml").files:
-        found[_named(SITE, path, top)] = path
+        found[name_in_bundle(SITE, path, top)] = path
     if (path := site / promise.FILE).is_file():
-        found[_named(SITE, path, top)] = path
+        found[name_in_bundle(SITE, path, top)] = path
     members, left = {}, bundle.MOST_OF_ALL
     for name, path in found.items():
         try:
@@ -77,13 +77,7 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
     return members
 
 
-def name_of(run: Session) -> str:
-    """The name that the run report of a session, or its folder, has in a bundle."""
-    file = run.file.resolve()
-    return _named(RESULTS, file, file.parents[1])
-
-
-def _named(kind: str, path: Path, top: Path) -> str:
+def name_in_bundle(kind: str, path: Path, top: Path) -> str:
     """The name of a file in a bundle, by the folder that it really is in."""
     real = path.parent.resolve() / path.name
     if not real.is_relative_to(top):
@@ -133,17 +127,17 @@ def open_session(
 def in_toto(said: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
     """The member :data:`IN_TOTO`, from the statement and the other members."""
 
-    def named(*names: str) -> list[dict[str, Any]]:
+    def digests(*names: str) -> list[dict[str, Any]]:
         return [{"name": n, "digest": {"sha256": bundle.sha256(members[n])}} for n in names]
 
     def tests(*words: str) -> list[str]:
         return [f"{c['name']} @{c['where']}" for c in said["cases"] if c["verdict"] in words]
 
-    of: dict[str, Any] = {"_type": "https://in-toto.io/Statement/v1", "subject": named(STATEMENT)}
+    of: dict[str, Any] = {"_type": "https://in-toto.io/Statement/v1", "subject": digests(STATEMENT)}
     of["predicateType"] = "https://in-toto.io/attestation/test-result/v0.1"
     of["predicate"] = {
         "result": {"PASS": "PASSED", "FAIL": "FAILED"}.get(said["verdict"], "WARNED"),
-        "configuration": named(*(n for n in sorted(members) if n.startswith(f"{SITE}/"))),
+        "configuration": digests(*(n for n in sorted(members) if n.startswith(f"{SITE}/"))),
         **{"passedTests": tests("PASS"), "failedTests": tests("FAIL")},
         "warnedTests": tests("INCONCLUSIVE", "RECORDED"),
     }

@@ -243,7 +243,6 @@ def lack(case: Case) -> str:
 
 
 def declared(figures: Iterable[Declared], *kinds: str) -> tuple[Declared, ...]:
-    """The figures of these kinds."""
     return tuple(figure for figure in figures if figure.kind in kinds)
 
 

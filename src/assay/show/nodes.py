@@ -241,7 +241,6 @@ def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
 
 
 def nodes_command(args: argparse.Namespace) -> int:
-    """Print the verdicts, return the exit code."""
     try:
         run = session.load_session(args.session or session.newest(session.results()))
     except session.ReportError as error:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def report_command(args: argparse.Namespace) -> int:
-    """Write the page, print the closing lines, return the exit code."""
     results = session.results()
     # ReFrame without a site of Assay makes no such directory.
     output = args.output or (results if results.is_dir() else Path()) / "report.html"

@@ -7,6 +7,7 @@ derive from :class:`StrictCheck` do not pass in these cases.
 
 from __future__ import annotations
 
+import json
 import secrets
 import shlex
 import shutil
@@ -797,7 +798,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         )
 
     def _write_record(self) -> None:
-        record.write_record(Path(self.stagedir) / record.FILE, self._record)
+        text = json.dumps(self._record, indent=1, default=str)
+        files.write_file(Path(self.stagedir) / record.FILE, f"{text}\n")
 
     def _refuse(self, problems: Sequence[str], kind: Any = SanityError) -> NoReturn:
         """Fails for good: another attempt would find the same."""

@@ -165,7 +165,6 @@ class Record(msgspec.Struct):
     nodes: tuple[str, ...] = ()
     stack: str = ""
     launches: int = msgspec.field(default=1, name="attempts")
-    least_launches: int = 1
     family: str = ""
     program: str = ""
     version: str = ""
@@ -217,7 +216,6 @@ def begin_record(
         "nodes": nodes,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": launches,
-        "least_launches": test.least_launches,
     }
 
 

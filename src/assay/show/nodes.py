@@ -152,7 +152,7 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
     _, needed = PARTS[kind]
 
     def of(cases: Iterable[Case]) -> list[Case]:
-        alike = [case for case in cases if {*needed} & {*(case.proves or ())}]
+        alike = [case for case in cases if {*needed} & {*case.proves}]
         if kind == "network":  # within a node, bytes cross none
             return [case for case in alike if len(case.hosts) != 1]
         return [case for case in alike if case.values.get("sync") != "cached"]  # no disk
@@ -163,7 +163,7 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
     proofs: dict[str, dict[str, None]] = {what: {} for what in needed}
     for case in (case for case in of(its) if case.verdict is Verdict.PASS):
         judged = {metric.name for metric in case.metrics if metric.verdict is Verdict.PASS}
-        for what, names in (case.proves or {}).items():
+        for what, names in case.proves.items():
             if what in proofs and not judged.isdisjoint(names):
                 proofs[what][case.test] = None
     if all(proofs.values()):

@@ -109,7 +109,7 @@ def render_page(
         site=", ".join(sorted({case.system for case in cases})) or "no site",
         counts=view.counts,
         outcome=view.outcome,
-        headlines=summary.headlines([c for c in session.cases if c.proves is not None]),
+        headlines=summary.headlines([c for c in session.cases if c.proves]),
         judged_cases=judged,
         few=judged < FEW * len(cases) and not red,
         otherwise=sum(coverage.values()) - judged,

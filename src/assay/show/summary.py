@@ -140,20 +140,16 @@ def judged(cases: Iterable[Case]) -> int:
 def headlines(cases: Sequence[Case]) -> list[tuple[str, tuple[Case, Metric] | None]]:
     """The number for each of :data:`HEADLINES`; None if none was measured.
 
-    :param cases: those whose records say what their metrics prove; in a run of an older suite,
-        there is none, and so no headline.
-
     A judged number comes first, of these the worst verdict, then most nodes, then the best value.
     """
     found: dict[str, list[tuple[Any, Case, Metric]]] = {name: [] for name in HEADLINES}
     if not cases:
         return []
     for case in cases:
-        proves = case.proves or {}
         for metric in case.metrics:
             unit = metrics.unit(metric.unit)
             for name, (base, word) in HEADLINES.items():
-                named = metric.name in proves.get(word, ())
+                named = metric.name in case.proves.get(word, ())
                 if unit and unit.base == base and metric.value and named:
                     value = metric.value * unit.factor * (1 if base == "s" else -1)
                     rank = (worst_first(metric.verdict), -len(case.hosts), value)

@@ -131,7 +131,7 @@ class Record(msgspec.Struct):
 
     :ivar verdict: None until the metrics are judged.
     :ivar parameters: ReFrame's parameters of the test.
-    :ivar proves: what is at fault -> the metrics that would show it; None in an old record.
+    :ivar proves: what is at fault -> the metrics that would show it.
     :ivar units: the kind of each unit that the test brought.
     :ivar nodes: the nodes of the job.
     :ivar stack: where the programs come from.
@@ -160,12 +160,11 @@ class Record(msgspec.Struct):
     purpose: str = ""
     parameters: dict[str, Any] = {}
     figures: tuple[declared.Figure, ...] = ()
-    proves: dict[str, tuple[str, ...]] | None = None
+    proves: dict[str, tuple[str, ...]] = {}
     units: dict[str, str] = {}
     nodes: tuple[str, ...] = ()
     stack: str = ""
     launches: int = msgspec.field(default=1, name="attempts")
-    least_launches: int = 1
     family: str = ""
     program: str = ""
     version: str = ""
@@ -217,7 +216,6 @@ def begin_record(
         "nodes": nodes,
         "stack": test.current_environ.extras.get("provenance"),
         "attempts": launches,
-        "least_launches": test.least_launches,
     }
 
 

@@ -185,7 +185,7 @@ def test_a_part_is_demanded_unless_the_site_says_that_there_is_none():
     for words in ({"here": ["gpu"]}, {"here": ["inter-node"]}, {"here": ["storage"]}, None, {}):
         (row,) = nodes.rows(of_slurm(only(one), words=words))
         assert row.verdict == "NOT MEASURED", words
-    several = of_slurm(only(replace(one, nodes=tuple(ALL), proves=None)), words={"here": ["posix"]})
+    several = of_slurm(only(replace(one, nodes=tuple(ALL), proves={})), words={"here": ["posix"]})
     assert nodes.rows(several)[0].verdict == "NOT MEASURED"  # there is a network between them
 
 

@@ -134,29 +134,19 @@ def _counts(measured: Sequence[Sample]) -> list[str]:
     if not measured:
         return ["no case with a metric was run: nothing to calibrate; look at the selection"]
     most = max(sample.launches for sample in measured)
-    faults = [
-        f"{describe(s.case)}: {s.launches} launches, others have {most}; run the calibration whole"
-        for s in measured
-        if s.launches != most
-    ]
-    faults += [
-        f"{describe(s.case)}: {len(values)} values of {name!r} in {s.launches} launches"
-        for s in measured
-        for name, values in s.metrics.items()
-        if len(values) != s.launches
-    ]
-    faults += [
-        f"{describe(s.case)}: the settings of the machine changed between its launches: assay "
-        "report shows them; calibrate again when all nodes have the same"
-        for s in measured
-        if len(s.settings) > 1
-    ]
-    faults += [
-        f"{describe(s.case)}: its {s.launches} launches are identical to the last digit: no "
-        "program measured them all; look at its outputs"
-        for s in measured
-        if states.copied(s.printed)
-    ]
+    faults = []
+    for s in measured:
+        checks = (
+            (s.launches != most, f"{s.launches} launches, others have {most}; run the calibration "
+             "whole"),
+            *((len(values) != s.launches, f"{len(values)} values of {name!r} in {s.launches} "
+               "launches") for name, values in s.metrics.items()),
+            (len(s.settings) > 1, "the settings of the machine changed between its launches: assay "
+             "report shows them; calibrate again when all nodes have the same"),
+            (states.copied(s.printed), f"its {s.launches} launches are identical to the last "
+             "digit: no program measured them all; look at its outputs"),
+        )  # fmt: skip
+        faults += [f"{describe(s.case)}: {why}" for wrong, why in checks if wrong]
     if most < LAUNCHES_FOR_95_PERCENT:
         faults.append(
             f"{most} launches are too few: at least {LAUNCHES_FOR_95_PERCENT} cover the median at "

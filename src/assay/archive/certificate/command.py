@@ -48,7 +48,9 @@ def write_archive(args: argparse.Namespace) -> int:
             print(f"assay {name}: this verdict does not follow: {text}", file=sys.stderr)
         if wrong and key:
             raise BundleError("nothing was written")
-        output = args.output or results / ("certificate.zip" if key else f"{_name(run)}.zip")
+        when = run.start.strftime("%Y%m%dT%H%M%S") if run.start else run.file.stem
+        default = "-".join(filter(None, ("assay", files.slug(*run.systems), when)))
+        output = args.output or results / f"{'certificate' if key else default}.zip"
         files.write_file(output, packed, BundleError, files.ELSEWHERE)
     except (BundleError, ReferencesError, session.ReportError) as error:
         print(f"assay {name}: {error}", file=sys.stderr)
@@ -59,12 +61,6 @@ def write_archive(args: argparse.Namespace) -> int:
     signed = f"signed with {said['signer']}" if key else "UNSIGNED"
     print(f"{name}: {said['verdict']}, {signed}: {output} ({len(packed) / 1e6:.1f} MB)")
     return Exit[said["verdict"]] if key else Exit.PASS
-
-
-def _name(run: Session) -> str:
-    """The name of an archive: the site and the time."""
-    when = run.start.strftime("%Y%m%dT%H%M%S") if run.start else run.file.stem
-    return "-".join(filter(None, ("assay", files.slug(*run.systems), when)))
 
 
 def _packed(

@@ -69,7 +69,7 @@ def test_the_sessions_of_a_pipeline_are_one_run(folder: Path) -> None:
         (histories.case(None), "failed"),
         (histories.case(metrics=(), verdict=Verdict.FAIL), "failed"),
         (histories.case(metrics=(), verdict=Verdict.RECORDED), "passed"),
-        (histories.case(5.0, nodes=(), proves=None), "5"),
+        (histories.case(5.0, nodes=(), proves={}), "5"),
         (histories.case(5.0, verdict=Verdict.FAIL), "5"),
         (histories.case(verdict=None), None),
     ],

@@ -50,7 +50,7 @@ class Replay(getlauncher("local")):
 
 
 spec = json.loads((Path(__file__).parent / "site.json").read_text())
-site_configuration = sites.site_configuration(__file__, spec["systems"], spec["environments"])
+site_configuration = sites.site_configuration(__file__, spec["system"], spec["environments"])
 """
 
 #: Says nothing of this machine's kernel. What it logs during a test, such as a process that waited
@@ -446,7 +446,7 @@ class Bench:
             "max_local_jobs": 1,
             "partitions": self.partitions,
         }
-        spec = {"systems": [system], "environments": self.environments}
+        spec = {"system": system, "environments": self.environments}
         (self.site / "site.json").write_text(json.dumps(spec))
         (self.site / "reframe.py").write_text(SITE)
         if not self.strict and not self.references["references"]:

@@ -7,7 +7,7 @@ from shell import ROOT
 
 pytest.importorskip("reframe")
 
-from assay import sites
+from assay import files
 
 SITE = ROOT / "site-config/debian12-cuda/reframe.py"
 
@@ -16,7 +16,7 @@ SITE = ROOT / "site-config/debian12-cuda/reframe.py"
 def test_the_emulated_gpu_of_the_stack_stands_in_for_one_of_its_own(monkeypatch, tmp_path, at):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.setenv("ASSAY_SPACK_HOME", str(tmp_path / "spack"))
-    monkeypatch.setattr(sites, "repository", lambda _: tmp_path)
+    monkeypatch.setattr(files, "repository", lambda _: tmp_path)
     if at:
         (tmp_path / at / "sources").mkdir(parents=True)
     (stack,) = runpy.run_path(str(SITE))["site_configuration"]["environments"]

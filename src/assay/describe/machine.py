@@ -1,7 +1,4 @@
-"""A machine that describes itself: partitions of a site without scheduler, detected on the node.
-
-ASSAY_SCRATCH chooses where files are written (default: ``scratch`` below the results).
-"""
+"""A machine that describes itself: partitions of a site without scheduler, detected on the node."""
 
 from __future__ import annotations
 
@@ -189,14 +186,13 @@ def storage(site_file: str | Path, name: str, directory: Path, *features: str) -
         directory.mkdir(parents=True, exist_ok=True)
         return str(directory.resolve())
 
-    where, mend = f"{site_file}: partition {name!r}: directory {directory}", "set ASSAY_SCRATCH to"
     try:
-        directory = Path(str(answers.within(make)))
-    except TimeoutError as error:
-        raise ConfigError(f"{where}: its file system {error}; {mend} one that does") from None
+        directory = Path(str(answers.within(make)))  # a file system may hang
     except OSError as error:
-        why = f"cannot be made ({error.strerror}); {mend} one that can"
-        raise ConfigError(f"{where} {why}") from None
+        raise ConfigError(
+            f"{site_file}: partition {name!r}: directory {directory} cannot be made "
+            f"({error.strerror or error}); set ASSAY_SCRATCH to one that can"
+        ) from None
     kind = capacity.file_system(str(directory))["type"] or "unknown"
     extras = {"directory": str(directory), "file_system": kind}
     return partition(name, ["storage", *features], extras)

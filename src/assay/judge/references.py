@@ -4,8 +4,6 @@
 them with examples. An entry applies to the test cases that its ``for`` block describes. If several
 entries apply, the first one judges.
 
-A file may include other files of references, so that shared expectations are written once.
-
 ``calibrated.yaml`` beside it has the same shape and is written by ``assay calibrate``. It applies
 where ``references.yaml`` has no reference, or has a ``recorded`` rule with ``until``. A measurement
 never overrules a reference that a person wrote.

@@ -1,6 +1,7 @@
 """assay.yaml of a site: what it makes, and what is refused in one line."""
 
 import textwrap
+from pkgutil import resolve_name
 
 import pytest
 
@@ -9,7 +10,9 @@ pytest.importorskip("reframe")
 from reframe.core.exceptions import ConfigError
 
 from assay import sites
+from assay.describe import container
 from assay.describe.written import REFRAME
+from assay.sites import site_yaml
 
 WORDS = """\
 hostnames: [".*"]
@@ -191,3 +194,20 @@ def test_each_fault_is_one_line_with_file_key_and_remedy(site, old, new, said):
     assert said in text
     assert "mine/assay.yaml" in text
     assert "\n" not in text
+
+
+@pytest.mark.parametrize("function", sites.MACHINES.values())
+def test_a_machine_that_describes_itself_has_a_function(function):
+    assert callable(resolve_name(function))
+
+
+def test_a_stack_of_an_image_has_its_programs_and_the_words_of_the_file(monkeypatch, tmp_path):
+    def stack(site_file, image):
+        return {"name": "container", "features": ["mpi"], "extras": {"image": image}}
+
+    monkeypatch.setattr(container, "look", lambda path, repository: path)
+    monkeypatch.setattr(container, "container_stack", stack)
+    its = site_yaml.Stack(image="/x.sif", extras={"more": "1"})
+    made = site_yaml.environments(tmp_path / "reframe.py", site_yaml.SiteFile(stacks={"own": its}))
+    extras = {"image": "/x.sif", "more": "1"}
+    assert made == [{"name": "own", "features": ["mpi"], "extras": extras}]

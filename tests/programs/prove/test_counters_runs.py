@@ -86,7 +86,7 @@ def test_a_fault_during_the_benchmark_fails_it_and_names_the_node(bench):
     _, run, case, _ = judged_hpl(bench, [HPL], "--mode", "smoke")
     assert case.verdict == "FAIL", run.output
     (problem,) = [said for said in case.problems if "soft lockup" in said]
-    assert f": a processor hung in the kernel during the run: {HANG}" in problem
+    assert f": a processor hung in the kernel during the run: {' '.join(HANG.split())}" in problem
     assert [said.problem for said in case.accused] == [problem]
 
 

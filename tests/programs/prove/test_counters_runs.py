@@ -85,9 +85,9 @@ def test_a_fault_during_the_benchmark_fails_it_and_names_the_node(bench):
     bench.program("turns", "dmesg", DMESG.format(here=bench.folder, line=HANG))
     _, run, case, _ = judged_hpl(bench, [HPL], "--mode", "smoke")
     assert case.verdict == "FAIL", run.output
-    (problem,) = [said for said in case.record["problems"] if "soft lockup" in said]
-    assert f": a processor hung in the kernel during the run: {HANG}" in problem
-    assert [said["problem"] for said in case.record["accused"]] == [problem]
+    (problem,) = [said for said in case.problems if "soft lockup" in said]
+    assert f": a processor hung in the kernel during the run: {' '.join(HANG.split())}" in problem
+    assert [said.problem for said in case.accused] == [problem]
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_an_older_line_fails_nothing(bench):
     bench.program("turns", "dmesg", f"#!/bin/sh\necho '{HANG}'\n")
     _, run, case, _ = judged_hpl(bench, [HPL], "--mode", "smoke")
     assert case.verdict == "PASS", run.output
-    ((_, said),) = case.record["node_health"].items()
+    ((_, said),) = case.node_health.items()
     assert said["unread"] == ""
 
 

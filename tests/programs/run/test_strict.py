@@ -66,14 +66,14 @@ def test_a_metric_from_a_function_of_its_own(bench):
 WRITES = """
 from assay.store import record
 
-write = record.write
+write = record.write_record
 
 def counted(path, content):
     with open({log!r}, "a") as file:
         file.write(path.name)
     write(path, content)
 
-record.write = counted
+record.write_record = counted
 
 
 @rfm.simple_test

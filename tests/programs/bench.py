@@ -50,7 +50,7 @@ class Replay(getlauncher("local")):
 
 
 spec = json.loads((Path(__file__).parent / "site.json").read_text())
-site_configuration = sites.configuration(__file__, spec["systems"], spec["environments"])
+site_configuration = sites.site_configuration(__file__, spec["systems"], spec["environments"])
 """
 
 #: Says nothing of this machine's kernel. What it logs during a test, such as a process that waited

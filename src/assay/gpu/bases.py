@@ -18,6 +18,7 @@ from assay.gpu.accelerator import Accelerator
 from assay.gpu.gpu_paths import Sent
 from assay.gpu.parse.nvidia_smi import Reading
 from assay.parse import Parsed
+from assay.prove import transports
 from assay.run import ucx
 from assay.run.ucx import UcxMixin
 
@@ -171,7 +172,7 @@ class GpuMixin(GpuState, UcxMixin):
 
     def shows_buffers(self) -> bool:
         """Whether the log of this UCX says in which memory the buffers were."""
-        return gpu_paths.shows_buffers(self.accelerator, self._ucx_version())
+        return gpu_paths.known(self.accelerator, self._ucx_version()) >= transports.TABLES_SINCE
 
     def near_cores(self) -> str:
         """A shell line that makes ``$1`` and ``$2`` processors near the GPUs of two processes."""
@@ -196,7 +197,7 @@ class GpuMixin(GpuState, UcxMixin):
         files = sorted(Path().glob(gpu_health.OF_RANKS))
         self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
         here = [taken for taken in self._taken if taken.host == host]
-        self._record.setdefault("proof", {})["gpus"] = [taken.words() for taken in self._taken]
+        self._record.setdefault("proof", {})["gpus"] = [[*taken[:4]] for taken in self._taken]
         others = gpu_health.others(self.accelerator, ucx.said(Path()), self._taken)
         return [*problems, *gpu_health.far(self._readings[0], here), *others]
 

@@ -70,7 +70,7 @@ def gpu_state_command(gpu: Accelerator) -> str:
 
 
 def parse_gpu_state(gpu: Accelerator, text: str) -> Reading:
-    """What :func:`command` printed; empty if the state of these GPUs is not read."""
+    """What :func:`gpu_state_command` printed; empty if the state of these GPUs is not read."""
     if not gpu.state:
         return Reading()
     reading = nvidia_smi.parse_nvidia_smi(text)
@@ -184,7 +184,7 @@ def record(before: Reading, after: Reading) -> dict[str, Any]:
 
 
 class Taken(NamedTuple):
-    """The GPU that a process was to take.
+    """The GPU that a process was to take; the record of a case keeps the first four.
 
     :ivar host: the node.
     :ivar rank: its number on the node.
@@ -202,10 +202,6 @@ class Taken(NamedTuple):
     pid: int
     number: int
     cpus: frozenset[int]
-
-    def words(self) -> list[str]:
-        """What the record of a case keeps of it."""
-        return [self.host, self.rank, self.visible, self.uuid]
 
 
 def taken(text: str) -> Taken | None:

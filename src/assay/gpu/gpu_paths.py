@@ -126,7 +126,7 @@ def lacking(way: Way, lacks: Collection[str]) -> list[str]:
     """The transports of a configuration that a UCX was built without.
 
     :param lacks: names of transports, as UCX_TLS names them.
-    :raises ValueError: see :func:`environment`.
+    :raises ValueError: as :func:`gpu_path_variables`.
     """
     return [name for name in _list(way).split(",") if name in lacks]
 
@@ -140,7 +140,7 @@ def gpu_path_variables(way: Way, ucx_version: str, device: str | None = None) ->
     """
     variables = {
         "UCX_TLS": _list(way), "UCX_LOG_LEVEL": "info",
-        **transports.tables(_known(way.gpu, ucx_version)), **way.gpu.log, **_rdma(way),
+        **transports.tables(known(way.gpu, ucx_version)), **way.gpu.log, **_rdma(way),
     }  # fmt: skip
     if way.place == INTER and device:
         variables["UCX_NET_DEVICES"] = device
@@ -193,9 +193,9 @@ def prove_gpu_paths(
     """Whether a run used the paths that its configuration allows, as far as UCX reports them.
 
     :param log: all UCX output of one launch, from all its processes.
-    :raises ValueError: see :func:`environment`.
+    :raises ValueError: as :func:`gpu_path_variables`.
     """
-    chosen, version, buffers = _of(way), _known(way.gpu, ucx_version), sent.buffers
+    chosen, version, buffers = _of(way), known(way.gpu, ucx_version), sent.buffers
     if not log.processes:
         return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     problems = transports.common_problems(log, _list(way), ucx_version, processes)
@@ -252,11 +252,6 @@ def _rdma(way: Way) -> dict[str, str]:
     return {"UCX_IB_GPU_DIRECT_RDMA": "y" if _of(way).rdma else "n"} if way.has_rdma else {}
 
 
-def shows_buffers(gpu: Accelerator, ucx_version: str) -> bool:
-    """Whether :func:`prove` sees where buffers are with this UCX. Raises as :func:`environment`."""
-    return _known(gpu, ucx_version) >= transports.TABLES_SINCE
-
-
 def _buffers_elsewhere(gpu: Accelerator, log: UcxLog, buffers: str) -> list[str]:
     """Problems by the tables of UCX, because OSU 7.4 no longer reports where its buffers are."""
     tables = log.peer_tables("tagged message")
@@ -311,7 +306,8 @@ def _of(way: Way) -> Configuration:
     return CONFIGURATIONS[name]
 
 
-def _known(gpu: Accelerator, text: str) -> tuple[int, ...]:
+def known(gpu: Accelerator, text: str) -> tuple[int, ...]:
+    """The generation of a UCX. Raises ValueError if its switches are not known."""
     match = re.match(r"(\d+)\.(\d+)", text)
     version = tuple(map(int, match.groups())) if match else ()
     if not gpu.ucx[0] <= version <= gpu.ucx[1]:

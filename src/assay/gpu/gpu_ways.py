@@ -89,10 +89,8 @@ class Copy:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of one node.
+    """One turn of one node, with look and number as :class:`assay.fleet.sweep.Turn` has them.
 
-    :ivar look: 1 for the first look at all nodes, 2 for the second.
-    :ivar number: number of the turn within that look.
     :ivar gpus: address on the PCI bus -> the GPU as a message names it.
     :ivar drivers: the versions of its driver; one, unless nvidia-smi contradicts itself.
     """

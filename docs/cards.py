@@ -91,8 +91,11 @@ def _command(test: type, case: Any) -> str:
     code = Path(inspect.getfile(test)).read_text(encoding="utf-8")
     named = re.findall(r'"(\w+\.(?:py|sh))"|node\.(\w+)\.__file__', code)
     scripts = [each or f"{stem}.py" for each, stem in named]
-    if there := [n for n in scripts if Path(assay.node.__file__).with_name(n).exists()]:
-        return f"{', '.join(there)} of src/assay/node"
+    home = Path(assay.node.__file__).parents[3]
+    there = [path for n in scripts for path in home.glob(f"src/assay/**/node/{n}")]
+    if there:
+        names = ", ".join(path.name for path in there)
+        return f"{names} of {there[0].parent.relative_to(home)}"
     if program[:1] not in ("<", ".", ""):
         return f"{program} {_assigned(test, 'executable_opts')}".strip()
     words = re.findall(r"\+(?!mpi|ucx\b(?!-p)|ucx-cuda)(\S+)", case.valid_prog_environs[0])

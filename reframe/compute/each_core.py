@@ -1,7 +1,7 @@
 """Every core of every node: matrices, copies and reads of memory, and the clock under load.
 
 Tests:     EachCore
-Runs:      a shell
+Runs:      cores.py of src/assay/fleet/node
 Where:     +inter-node
 Stacks:    any
 Proves:    exit code 0 and a complete output; an answer of every node; a pass clears processor and

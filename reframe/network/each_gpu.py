@@ -1,7 +1,7 @@
 """Every GPU of every node: copies with the host, and copies with each other GPU of its node.
 
 Tests:     EachGpu
-Runs:      a shell
+Runs:      gpus.py of src/assay/gpu/node
 Where:     +intra-node +gpu +cuda, or +inter-node +gpu +cuda
 Stacks:    any
 Proves:    exit code 0 and a complete output; an answer of every node; a pass clears GPU link

@@ -2,7 +2,7 @@
 
 Tests:     IbPerftest
 Cases:     program ib_write_bw, ib_send_lat
-Runs:      ib_write_bw, or others of its kind
+Runs:      pairs.py of src/assay/fleet/node
 Where:     +inter-node +rc_verbs
 Stacks:    +ib-perftest
 Proves:    exit code 0 and a complete output; an answer of every node; a pass clears latency and

@@ -1,7 +1,7 @@
 """The census: it asks every node of a partition what it is, and names those that differ.
 
 Tests:     Census
-Runs:      provenance.py of src/assay/node
+Runs:      each.py, provenance.py of src/assay/fleet/node
 Where:     +inter-node, or +storage
 Stacks:    any
 Proves:    exit code 0 and a complete output; an answer of every node

@@ -1,7 +1,7 @@
 """The pre-check of a node, and the provenance of everything measured on it.
 
 Tests:     NodeHealth
-Runs:      provenance.py of src/assay/node
+Runs:      provenance.py of src/assay/fleet/node
 Where:     +intra-node, or +inter-node, or +storage
 Stacks:    any
 Proves:    exit code 0 and a complete output

@@ -22,7 +22,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from assay import catalogue
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES
-from assay.parse import npb
+from assay.parse import npb, openmpi
 from assay.prove import mpi
 from assay.run import Figure
 from assay.run.mpi import MpiCheck
@@ -138,7 +138,7 @@ class BtIo(StorageMixin, MpiCheck):
         library = self.mpi_library
         self.leave_out("not-here", self.mpi_io not in library.io, self._no_such_io())
         if library.reports:
-            world = library.world(text(self.stderr))
+            world = openmpi.parse_openmpi(text(self.stderr))
             self._record["proof"]["mpi_io"] = sorted({module for _, module in world.io})
             problems += library.other_io(world, self.mpi_io, self.ranks)
         if parsed and parsed.rows and parsed.rows[0]["class"] != self.npb_class:

@@ -1,7 +1,7 @@
 """Files that one node writes and all others read: content, size, time of change, directory.
 
 Tests:     Coherence
-Runs:      a shell
+Runs:      coherence.py of src/assay/fleet/node
 Where:     +storage +shared
 Stacks:    any
 Proves:    exit code 0 and a complete output; an answer of every node

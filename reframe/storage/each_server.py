@@ -1,7 +1,7 @@
 """The servers of a parallel file system: files on each of them, written and read by every node.
 
 Tests:     EachServer
-Runs:      a shell
+Runs:      servers.py of src/assay/fleet/node
 Where:     +storage +shared
 Stacks:    any
 Proves:    exit code 0 and a complete output; an answer of every node

@@ -126,7 +126,6 @@ def _of_runs(commands: Commands) -> None:
     option(report, "--figures", "DIR", drawn)
     option(report, "--junit", "FILE", "also write the cases as JUnit XML")
     option(report, "--metrics", "FILE", "also write values, bounds and verdicts as OpenMetrics")
-    flag(report, "--ledger", "write no page, but print the run as a row of docs/ledger.csv")
     nodes = add(
         commands, "nodes", "assay.show.nodes:nodes_command",
         "print a verdict for each node, device and cable of a run",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+
+import msgspec
+from msgspec.structs import asdict
 
 #: How a figure is drawn; docs/adding-a-benchmark.md says what each kind needs of an output.
 KINDS = ("curve", "collective", "heat map", "scaling", "runs", "partitions", "lines")
@@ -37,8 +39,7 @@ OF_NETWORK = {
 }
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """One figure that the case is a part of.
 
     :ivar kind: one of :data:`KINDS`.

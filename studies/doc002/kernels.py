@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import NPB_CLASSES
-from assay.parse.npb import CLASSES, npb_operations, problem
+from assay.parse.npb import CLASSES, npb_operations
 from assay.workloads.sizing import Layout, SizingError
 
 from .counts import places
@@ -129,7 +129,7 @@ def fits(kernel: str, npb_class: str, where: Layout, memory: int | None = None) 
         raise SizingError(f"{name} takes {least} ranks or more, not {ranks}", "no-case")
     if kernel == "is" and ranks > (most := _IS_MOST_S if npb_class == "S" else _IS_MOST):
         raise SizingError(f"{name} takes {most} ranks at most, not {ranks}", "no-case")
-    size, _ = problem(kernel, npb_class) or ((1,), 0)
+    size, _ = CLASSES[kernel].get(npb_class, ((1,), 0))
     needed = _POINT.get(kernel, 0) * math.prod(size) // where.nodes
     if memory is not None and needed > memory:
         raise SizingError(
@@ -139,7 +139,7 @@ def fits(kernel: str, npb_class: str, where: Layout, memory: int | None = None) 
 
 def seconds_at_most(kernel: str, npb_class: str, ranks: int) -> int:
     """Time limit of a run [s]."""
-    size, iterations = problem(kernel, npb_class) or ((1,), 0)
+    size, iterations = CLASSES[kernel].get(npb_class, ((1,), 0))
     counted = npb_operations(kernel, size, iterations, npb_class) or 0.0
     return int(600 + counted / (ranks * _SLOW_COUNTS.get(kernel, _SLOW_CORE)))
 
@@ -163,7 +163,7 @@ def least_bytes(kernel: str, npb_class: str) -> float:
     EP      three sums at the end
     ======  ====================================================================================
     """
-    size, iterations = problem(kernel, npb_class) or ((1,), 0)
+    size, iterations = CLASSES[kernel].get(npb_class, ((1,), 0))
     points = float(math.prod(size))
     face = points ** (2 / 3)
     each = {

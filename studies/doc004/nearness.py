@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from assay import metrics
 from assay.node.lists import numbers
+from assay.parse.reading import Process
 from assay.prove.launch import short_name
-from assay.prove.steering import Process, Steering
+from assay.prove.steering import Steering
 
 #: Files that the script leaves in the directory of the job.
 FILES = "near.*.*"

@@ -153,5 +153,5 @@ def _first_pass(nodes: Names, first: Ints, second: Ints, values: Floats) -> Diag
     named = [(Fault.SLOW_NODE, (nodes[i],)) for i in fit.slow_nodes]
     named += [(Fault.SLOW_PAIR, (nodes[first[p]], nodes[second[p]])) for p in fit.slow_pairs]
     findings = tuple(Finding(fault, who, "", METRIC.name, -1.0) for fault, who in named)
-    level = Level(math.exp(fit.base), fit.noise, fit.node_limit, fit.pair_limit)
+    level = Level(math.exp(fit.base), fit.noise)
     return Diagnosis(nodes, (METRIC,), findings, (), (), {METRIC.name: level})

@@ -163,5 +163,5 @@ def _first_pass(made: Machine, values: Floats) -> Diagnosis:
         (Fault.SLOW_PAIR, (nodes[made.first[p]], nodes[made.second[p]])) for p in fit.slow_pairs
     ]
     findings += [Finding(fault, who, "", METRIC.name, -1.0) for fault, who in named]
-    level = Level(math.exp(fit.base), fit.noise, fit.node_limit, fit.pair_limit)
+    level = Level(math.exp(fit.base), fit.noise)
     return Diagnosis(nodes, (METRIC,), tuple(findings), (), (), {METRIC.name: level})

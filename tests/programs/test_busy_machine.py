@@ -152,7 +152,7 @@ class Rounded(Own):
     declares = {{"bandwidth_1KiB": "MB/s"}}
 
     def read(self):
-        return osu_py.parse(Path({text!r}).read_text(), last_size=1 << 19)
+        return osu_py.parse_osu_py(Path({text!r}).read_text(), last_size=1 << 19)
 
     def measure(self, parsed):
         return {{"bandwidth_1KiB": parsed.quantity("bandwidth", size=1024)}}

@@ -73,7 +73,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
         return str(said["listing"])
 
     monkeypatch.setattr(plan, "reframe", reframe)
-    monkeypatch.setattr(plan.listing, "found", lambda _: (SITE, []))
+    monkeypatch.setattr(plan.listing, "words_found", lambda _: (SITE, []))
     return said
 
 

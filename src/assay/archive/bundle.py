@@ -201,7 +201,6 @@ def _is_folder(name: str, members: Container[str]) -> bool:
 
 
 def sha256(content: bytes) -> str:
-    """The SHA-256 of a content, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 

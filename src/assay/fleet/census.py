@@ -14,6 +14,7 @@ from typing import Any
 
 from assay.accused import Against, How
 from assay.quantities import size
+from assay.store.cases import grouped
 
 #: Keys of ``node/provenance.py`` whose values must be equal on all nodes. A dot goes one
 #: level down. A mapping is compared key by key.
@@ -86,9 +87,7 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | None]]:
 
 def _minority(key: str, values: Mapping[str, str | None]) -> list[str]:
     """A line for each value that differs from the majority; no line if all nodes agree."""
-    camps: dict[str | None, list[str]] = {}
-    for name, value in values.items():
-        camps.setdefault(value, []).append(name)
+    camps = grouped((value, name) for name, value in values.items())
     if len(camps) == 1:
         return []
     usual = max(camps, key=lambda value: len(camps[value]))

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
@@ -61,6 +62,11 @@ class CoordinatorLog:
         if not self.complete:
             problems.append("the meeting of the nodes was cut short")
         return problems
+
+
+def read_coordinator_log(path: str) -> CoordinatorLog:
+    """The log in a file. Raises as :func:`parse_coordinator_log`, and OSError."""
+    return parse_coordinator_log(Path(path).read_text(encoding="utf-8"))
 
 
 def parse_coordinator_log(text: str) -> CoordinatorLog:

@@ -21,6 +21,7 @@ from assay.fleet import population
 from assay.fleet.population import Finding
 from assay.fleet.sweep import Sweep, Turn, against
 from assay.quantities import number
+from assay.store.cases import grouped
 
 #: Quantity -> its unit. The clock is an observation, and judged where all nodes state it.
 UNITS = {"dgemm": "GFLOP/s", "copy": "GB/s", "latency": "ns"}
@@ -88,9 +89,8 @@ def shares_of_nodes(rounds: Sequence[population.Round], fault: str) -> dict[str,
     """
     shares: dict[str, list[float]] = {}
     for of_round in rounds:
-        of_node: dict[str, list[float]] = {}
-        for name, (share,) in population.shares([of_round], fault=fault).items():
-            of_node.setdefault(CORES.node_of(name), []).append(share)
+        its = population.shares([of_round], fault=fault).items()
+        of_node = grouped((CORES.node_of(name), share) for name, (share,) in its)
         for node, found in of_node.items():
             shares.setdefault(node, []).append(statistics.median(found))
     return {node: _ratio(found) for node, found in shares.items() if len(found) >= 3}

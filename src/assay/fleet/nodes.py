@@ -101,9 +101,7 @@ class AllNodesCheck(StrictCheck):
 
         :raises assay.parse.ParseError: there is no such log.
         """
-        self._coordinator_log = coordinator_log.parse_coordinator_log(
-            Path(LOG_FILE).read_text(encoding="utf-8")
-        )
+        self._coordinator_log = coordinator_log.read_coordinator_log(LOG_FILE)
         return self._coordinator_log
 
     def examine(self, parsed: Parsed | None) -> list[str]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assay.quantities import NORMAL
+from assay.store.cases import grouped
 
 #: Name of a member -> its value in one round.
 Round = Mapping[str, float]
@@ -206,9 +207,7 @@ def confirmed(
     """
     population = population_of(first, tolerance, fault)
     again = _middle(second, population.usual, fault)
-    values: dict[str, list[float]] = {}
-    for name, value in (item for of_round in (*first, *second) for item in of_round.items()):
-        values.setdefault(name, []).append(value)
+    values = grouped(item for of_round in (*first, *second) for item in of_round.items())
     middle = {name: statistics.median(own) for name, own in values.items()}
     worse = {
         name: share

@@ -13,13 +13,12 @@ import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from assay import metrics
 from assay.accused import Against, How
 from assay.fleet import population
-from assay.fleet.coordinator_log import CoordinatorLog, parse_coordinator_log
+from assay.fleet.coordinator_log import CoordinatorLog, read_coordinator_log
 from assay.fleet.population import Finding
 from assay.parse import ParseError, Row
 from assay.quantities import number
@@ -175,7 +174,7 @@ class Sweep:
 
     def advice(self, log_file: str, tolerance: str) -> list[int]:
         """The ranks for the second look, in their order."""
-        log = parse_coordinator_log(Path(log_file).read_text(encoding="utf-8"))
+        log = read_coordinator_log(log_file)
         rank = {name: number for number, name in enumerate(log.nodes)}
         found, _ = self.turns(log)
         return [rank[name] for name in self.second_look(found, float(tolerance), log.nodes)]

@@ -34,7 +34,8 @@ from assay.gpu.accelerator import Accelerator
 from assay.gpu.parse import nvidia_smi
 from assay.gpu.parse.nvidia_smi import Gpu, Reading
 from assay.node.lists import numbers
-from assay.parse.ucx_log import Process, UcxLog
+from assay.parse.reading import Process
+from assay.parse.ucx_log import UcxLog
 from assay.prove import counters
 from assay.prove.launch import short_name
 

@@ -32,6 +32,7 @@ from assay.fleet.sweep import ended, last_words
 from assay.gpu.parse import each_gpu
 from assay.gpu.parse.each_gpu import HOST
 from assay.parse import ParseError, Row
+from assay.store.cases import grouped
 
 #: Fewest members of a population that can accuse one.
 FEWEST = 3
@@ -216,11 +217,11 @@ def best(outwards: bool) -> Values:
     """
 
     def values(turn: Turn) -> Iterable[tuple[str, str, float]]:
-        of_gpu: dict[tuple[str, str], list[float]] = {}
-        for copy in turn.copies:
-            if copy.between and copy.access:
-                gpu = copy.source if outwards else copy.target
-                of_gpu.setdefault((gpu, copy.kind), []).append(copy.rate)
+        of_gpu = grouped(
+            ((copy.source if outwards else copy.target, copy.kind), copy.rate)
+            for copy in turn.copies
+            if copy.between and copy.access
+        )
         for (gpu, kind), found in of_gpu.items():
             if len(found) > 1:
                 yield f"{gpu} {kind}", kind, max(found)
@@ -267,13 +268,9 @@ Group = tuple[str, Sequence[str]]
 
 def _groups(places: Mapping[str, tuple[Place, str]]) -> tuple[list[Group], list[Group]]:
     """The names that are siblings, and the names of the same way of several nodes."""
-    of_node: dict[tuple[str, str], list[str]] = {}
-    of_kind: dict[str, list[str]] = {}
-    of_way: dict[str, list[str]] = {}
-    for name, ((node, way), kind) in places.items():
-        of_node.setdefault((node, kind), []).append(name)
-        of_kind.setdefault(kind, []).append(name)
-        of_way.setdefault(way, []).append(name)
+    of_node = grouped(((node, kind), name) for name, ((node, _), kind) in places.items())
+    of_kind = grouped((kind, name) for name, (_, kind) in places.items())
+    of_way = grouped((way, name) for name, ((_, way), _) in places.items())
     few = {kind for (_, kind), names in of_node.items() if len(names) < FEWEST}
     siblings: list[Group] = [("{} other{} of all nodes", of_kind[kind]) for kind in sorted(few)]
     siblings += [("{} other{} of the node", n) for n in of_node.values() if len(n) >= FEWEST]

@@ -108,17 +108,15 @@ def magic(path):
     return None if failed else answer[0] & 0xFFFFFFFF
 
 
-def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
+def file_system(directory: str) -> dict:
     """The mount under a directory, its options and how full it is.
 
     The type is that of the mount. If the process sees no mount that covers the directory, as in a
     chroot, the type comes from statfs(2); mount point and options stay unknown. A file system that
     does not answer has an ``error``, and is noted in :data:`hung`.
-
-    `mountinfo` is a listing to read instead of /proc/self/mountinfo.
     """
     try:
-        found = answers.within(lambda: _file_system(directory, mountinfo))
+        found = answers.within(lambda: _file_system(directory))
     except TimeoutError as error:
         answers.hung[directory] = "{}: the file system {}".format(directory, error)
         nothing = dict.fromkeys(("mount", "type", "options"))
@@ -128,11 +126,11 @@ def file_system(directory: str, mountinfo: "str | None" = None) -> dict:
     return found
 
 
-def _file_system(directory, mountinfo):
+def _file_system(directory):
     path = os.path.realpath(directory)
     found = {"directory": directory, "mount": None, "type": None, "options": None}
-    listing = answers.read("/proc/self/mountinfo") if mountinfo is None else mountinfo
-    found.update(mount_of(path, listing or "") or {"type": MAGIC.get(magic(path))})
+    listing = answers.read("/proc/self/mountinfo") or ""
+    found.update(mount_of(path, listing) or {"type": MAGIC.get(magic(path))})
     try:
         space = os.statvfs(path)
     except OSError as error:

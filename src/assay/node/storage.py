@@ -94,7 +94,8 @@ class Watch:
 
     def file(self, folder, number):
         """Note one open file, if it is an ordinary file that can be written."""
-        path = os.readlink("{}/fd/{}".format(folder, number))
+        at = "{}/fd/{}".format(folder, number)
+        path = os.readlink(at)
         if not path.startswith("/") or (path.startswith(VIRTUAL) and "/shm/" not in path):
             return
         with open("{}/fdinfo/{}".format(folder, number)) as file:
@@ -104,7 +105,6 @@ class Watch:
             return  # output of the job
         if not inside and (flags & os.O_ACCMODE == os.O_RDONLY or session(folder) != os.getsid(0)):
             return  # of another job
-        at = "{}/fd/{}".format(folder, number)
         status = os.stat(at)
         if not stat.S_ISREG(status.st_mode):
             return

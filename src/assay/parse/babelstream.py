@@ -1,8 +1,8 @@
-"""BabelStream (GPU-STREAM before 3.3): bandwidths of memory, checked against 1.0 to 6.0-rc.
+"""BabelStream: bandwidths of memory, checked against 4.0 to 6.0-rc.
 
-src/main.cpp prints a table, or lines of CSV (``--csv``), which have no version. The first of the
-repetitions does not count. The program checks the arrays at the end. Before 6.0, wrong arrays were
-no reason for another exit code than 0. ``--triad-only`` of 4.0 and 5.0 is refused.
+src/main.cpp prints a table. Lines of CSV (``--csv``) are not read. The first of the repetitions
+does not count. The program checks the arrays at the end. Before 6.0, wrong arrays were no reason
+for another exit code than 0. ``--triad-only`` of 4.0 and 5.0 is refused.
 """
 
 from __future__ import annotations
@@ -25,18 +25,15 @@ from assay.parse.tables import (
     units,
 )
 
-KNOWN = ("0", "1", "2", "3", "4.0", "5.0")
+KNOWN = ("4.0", "5.0")
 PROGRAM = "babelstream"
 
 #: Kernel -> how many arrays it reads and writes, in the order of the table.
 KERNELS = {"Copy": 2, "Mul": 2, "Add": 3, "Triad": 3, "Dot": 2, "Nstream": 4}
 
-_TITLE = re.compile(r"BabelStream|GPU-STREAM")
+_TITLE = re.compile("BabelStream")
 _HEAD = re.compile(
-    r"Function +([MGT]i?B)(?:ytes)?/s(?:ec)? +Min \(sec\) +Max +Average"
-    r"|function,num_times,n_elements,sizeof,max_([MGT]i?B)(?:ytes)?_per_sec,min_runtime,"
-    r"max_runtime,avg_runtime",
-    re.IGNORECASE,
+    r"Function +([MGT]i?B)(?:ytes)?/s(?:ec)? +Min \(sec\) +Max +Average", re.IGNORECASE
 )
 _SAID = re.compile(r"(Version|Implementation|Precision): (\S.*)")
 _RUNNING = re.compile(
@@ -47,19 +44,18 @@ _RUNNING = re.compile(
 _ELEMENTS = re.compile(r"Number of elements: (\d{1,15})", re.ASCII)
 _ARRAY = re.compile(r"Array size: (\d{1,15}\.\d) [MGT]i?B\b.*", re.ASCII)
 _WRONG = re.compile(r"Validation failed on .*|FAILED validation of .*")
-_TRIAD = re.compile(r"Runtime \(seconds\): .*|function,.*,gi?bytes_per_sec,runtime")
+_TRIAD = re.compile(r"Runtime \(seconds\): .*")
 _IDENTITIES = (
     Identity("time_min <= time_avg <= time_max", share=1e-5),
     # Both sides in the unit that is printed.
     Identity("bandwidth * time_min = arrays * array", share=1e-5),
 )
-_COUNTS = tuple(Column(name, "1", whole=True) for name in ("repetitions", "elements", "width"))
 _TIMES = tuple(Column(f"time_{each}", "s", positive=False) for each in ("min", "max", "avg"))
 
 recognise = recogniser(_TITLE, _HEAD)
 
 
-def parse_babelstream(text: str) -> Parsed:  # noqa: PLR0915
+def parse_babelstream(text: str) -> Parsed:
     """One row for each kernel.
 
     Columns: ``kernel``, ``bandwidth`` [MB/s] of the fastest repetition, ``time_min``, ``time_max``
@@ -78,30 +74,24 @@ def parse_babelstream(text: str) -> Parsed:  # noqa: PLR0915
     told = {match[1].lower(): match[2] for line in before if (match := _SAID.fullmatch(line))}
     version = told.pop("version", None)
     running = next((match for line in before if (match := _RUNNING.fullmatch(line))), None)
-    # Version 1 says MB of an array, and means MiB.
-    array = first(before, _ARRAY) if version and version >= "2" else None
-    unit = (head[1] or head[2]).lower()
+    array = first(before, _ARRAY)
+    unit = head[1].lower()
     factor = float((1024 if "i" in unit else 1000) ** ("mgt".index(unit[0]) + 2)) / 1e6
     columns = (Column("bandwidth", "MB/s"), *_TIMES)
     rows: list[Row] = []
-    counts: dict[tuple[Any, ...], None] = {}
     loose: list[Line] = []
     last = 0
     for number, said in lines[at + 1 :]:
-        kernel, *values = said.split("," if head[2] else None) or [""]
+        kernel, *values = said.split() or [""]
         if kernel not in KERNELS:
             loose.append((number, said))
             continue
         problems += [f"line {n}: not a row of {PROGRAM}: {quote(its)}" for n, its in loose if its]
         loose, last = [], number
-        all_columns = (*_COUNTS, *columns) if head[2] else columns
-        for row in cells((number, " ".join(values)), all_columns, problems):
-            printed = dict(zip([c.name for c in all_columns], values))
+        for row in cells((number, " ".join(values)), columns, problems):
+            printed = dict(zip([c.name for c in columns], values))
             its = {**row, "arrays": KERNELS[kernel]}
-            if head[2]:
-                counts[tuple(row[c.name] for c in _COUNTS)] = None
-                its["array"] = float(row["elements"]) * float(row["width"]) / factor / 1e6
-            elif array:
+            if array:
                 its["array"], printed["array"] = float(array), array
             said_of = contradictions(_IDENTITIES, its, printed)
             problems += [f"line {number}: {each}" for each in said_of]
@@ -110,10 +100,8 @@ def parse_babelstream(text: str) -> Parsed:  # noqa: PLR0915
             rows.append({"kernel": kernel, "bandwidth": rate, **times})
     problems += [f"line {n}: {said}" for n, said in lines if _WRONG.fullmatch(said)]
     problems += [f"line {n}: a second run" for n, said in lines[at + 1 :] if _HEAD.fullmatch(said)]
-    if len(counts) > 1:
-        problems.append("the kernels have other sizes or repetitions than each other")
     kernels = [str(row["kernel"]) for row in rows]
-    complete = kernels in _plans(running[1] if running else None, version, bool(running))
+    complete = kernels in _plans(running)
     if last == text.count("\n") + 1 or not complete:
         problems.append(f"the table was cut after {', '.join(kernels) or 'its heading'}")
         complete = False
@@ -124,22 +112,18 @@ def parse_babelstream(text: str) -> Parsed:  # noqa: PLR0915
         facts["elements"] = int(elements)
     if array:
         facts["array"] = float(array) * factor * 1e6
-    for repetitions, number, width in counts:
-        precision = "float" if width == 4 else "double"
-        facts |= {"repetitions": repetitions, "elements": number, "precision": precision}
     return Parsed(
         PROGRAM, PROGRAM, version, complete, tuple(rows), units(columns), capped(problems, loose),
         {**facts, **(read_as(version, KNOWN) if version else {})},
     )  # fmt: skip
 
 
-def _plans(named: str | None, version: str | None, running: bool) -> list[list[str]]:
+def _plans(running: re.Match[str] | None) -> list[list[str]]:
     """The lists of kernels that a whole table may have."""
     names = list(KERNELS)
-    classic = names[:4] if version and version < "3" else names[:5]
-    if named in KERNELS:
-        return [[str(named)]]
-    if named == "All":
-        return [names]
     # Without its first lines, a table of Copy alone may be the begin of any other.
-    return [classic] if running else [classic, names, *([name] for name in names[1:])]
+    if running is None:
+        return [names[:5], names, *([name] for name in names[1:])]
+    if running[1] in KERNELS:
+        return [[running[1]]]
+    return [names if running[1] == "All" else names[:5]]

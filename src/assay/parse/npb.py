@@ -23,9 +23,9 @@ from assay.parse.tables import Identity, contradictions
 
 VERSIONS = ("3.4",)
 
-#: Program -> class -> size, number of iterations. The size is that of a grid of points, the order
-#: of the matrix of CG, the numbers of EP, or the keys of IS. Beside them are the nonzeros of a row
-#: of CG, as NPB counts them. From NPB 3.4.3: sys/setparams.c and IS/is.c of NPB3.4-MPI.
+#: Program -> class -> size, number of iterations (EP prints 0). The size is that of a grid of
+#: points, the order of the matrix of CG, the numbers of EP, or the keys of IS. Beside them are the
+#: nonzeros of a row of CG. From NPB 3.4.3: sys/setparams.c and IS/is.c of NPB3.4-MPI.
 CLASSES: dict[str, dict[str, tuple[tuple[int, ...], int]]] = {}
 _NONZEROS: dict[str, int] = {}
 with Path(__file__).with_name("npb_classes.csv").open(encoding="utf-8") as _file:
@@ -55,14 +55,6 @@ _OPERATIONS: Mapping[str, Callable[[float, float, int], float]] = {
     "ep": lambda n, *_: n,
     "is": lambda n, _, steps: steps * n,
 }
-
-
-def problem(kernel: str, npb_class: str) -> tuple[tuple[int, ...], int] | None:
-    """Size and iterations that a program prints for a class; None if it has no such class.
-
-    EP says that it has 0 iterations.
-    """
-    return CLASSES.get(kernel, {}).get(npb_class)
 
 
 def npb_operations(
@@ -303,7 +295,7 @@ def _contradictions(kernel: str, row: Mapping[str, Value], header: _Found) -> li
     if every := int(header["write_interval"][0]) if "write_interval" in header else 0:
         at["planned"] = -(-steps // every) * math.prod(size) * POINT / 1e6
     said = contradictions(_IDENTITIES, at, _TWO_DECIMALS)
-    usual, wanted = problem(kernel, at["class"]) or (size, steps)
+    usual, wanted = CLASSES[kernel].get(at["class"], (size, steps))
     if wanted != steps:
         said.append(f"{steps} steps, but class {at['class']} has {wanted}")
     if usual != size:

@@ -14,6 +14,7 @@ import re
 from typing import Any
 
 from assay.parse import Parsed, ParseError
+from assay.parse.osu import TWO_RANKS
 from assay.parse.reading import recogniser
 from assay.parse.tables import SIZE, Column, Table, begun, body, quote
 
@@ -38,9 +39,6 @@ PROGRAMS: dict[str, tuple[str, Column, int, int]] = {
     "Gather Latency": ("osu_gather", LATENCY, 0, 1 << 20),
     "Scatter Latency": ("osu_scatter", LATENCY, 0, 1 << 20),
 }
-# These programs refuse any other number of ranks ("requires exactly two processes").
-TWO_RANKS = ("osu_latency", "osu_bw", "osu_bibw")
-
 _TITLE = re.compile(r"# MPI (.+) Test")
 _HEADINGS = re.compile(r"# Size \[B\]\s+Latency \[us\]")
 _REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")

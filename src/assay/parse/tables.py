@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -217,6 +217,7 @@ def cells(
     return [row | {c.name: float(row[c.name]) * c.factor for c in columns if c.factor != 1.0}]
 
 
+@dataclass
 class Table:
     """Rows of a table sorted by message size; each size is twice the previous one, 1 follows 0.
 
@@ -229,25 +230,17 @@ class Table:
     :ivar loose: the lines since the last row.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        program: str,
-        columns: Sequence[Column],
-        last_size: int | None,
-        problems: list[str],
-        first_size: int | None = None,
-        identities: Iterable[Identity] = (),
-    ) -> None:
-        self.program = program
-        self.columns = columns
-        self.last_size, self.first_size = last_size, first_size
-        self.problems = problems
-        self.identities = identities
-        self.rows: list[Row] = []
-        self.rounded: list[str] = []
-        self._size: int | None = None
-        self.last_row = 0
-        self.loose: list[Line] = []
+    program: str
+    columns: Sequence[Column]
+    last_size: int | None
+    problems: list[str]
+    first_size: int | None = None
+    identities: Iterable[Identity] = ()
+    rows: list[Row] = field(default_factory=list)
+    rounded: list[str] = field(default_factory=list)
+    loose: list[Line] = field(default_factory=list)
+    last_row: int = 0
+    _size: int | None = None
 
     def take(self, line: Line) -> None:
         """Read a line after the headings."""

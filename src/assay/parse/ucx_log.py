@@ -20,10 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assay.parse import reading
-
-#: Host name and process id.
-Process = reading.Process
+from assay.parse.reading import Process, said_by
 
 COUNT = "count"
 TABLE = "protocol table"
@@ -169,18 +166,15 @@ def transport_of(lane: str) -> str:
 def carriers(log: UcxLog, sizes: Sequence[int] = ()) -> Carried:
     """The lanes that carried tagged messages of `sizes` [B] to another process.
 
-    All point-to-point messages of MPI are tagged messages. The messages from which Open MPI builds
-    its collectives are tagged messages too. If UCX shows none, the active messages count, then the
-    writes to remote memory. Bytes that a collective moves by itself (coll/sm, UCC) are not visible
-    here. The library chooses the message sizes of a collective, so pass no sizes for it. Then the
-    function examines every range of sizes that the tables distinguish (if UCX counted, only the
-    ranges with a count).
+    All messages of MPI are tagged messages, those of which Open MPI builds its collectives too. If
+    UCX shows none, the active messages count, then the writes to remote memory. Bytes that a
+    collective moves by itself (coll/sm, UCC) are not visible here. The library chooses the message
+    sizes of a collective, so pass no sizes for it: all ranges that the tables distinguish count.
 
     A row marked ``(?)`` is only a plan. The receiver decides it (table "rendezvous data fetch").
-    If the row of the receiver is marked too, the sender decides ("rendezvous data send"). For
-    example, UCX 1.13.1 with the new protocols plans to read by cma, and then copies through posix.
-    UCX 1.16 to 1.20 never print the deciding tables. Without them, a plan counts if no other lane
-    exists, or if cma is planned and is known to have moved data (:attr:`UcxLog.copiers`).
+    If the row of the receiver is marked too, the sender decides ("rendezvous data send"). UCX 1.16
+    to 1.20 never print the deciding tables. Without them, a plan counts if no other lane exists, or
+    if cma is planned and is known to have moved data (:attr:`UcxLog.copiers`).
     """
     only = _only_way(log)
     for kind in ("tagged message", "active message", "remote memory"):
@@ -327,7 +321,7 @@ class _Reader:
     def line(self, line: str) -> None:
         start = _PREFIX.search(line)
         self._before_the_log(line[: start.start()] if start else line)
-        for sender, said in reading.said_by(line, _PREFIX):
+        for sender, said in said_by(line, _PREFIX):
             process = sender[1], int(sender[2])
             self.processes.add(process)
             if said.startswith("|"):

@@ -34,10 +34,7 @@ COMMAND = "assay_processors"
 #: What computes a reading, in the job script.
 PROGRAM = Path(assay.node.__file__).with_name("processors.awk").read_text(encoding="utf-8")
 
-_READING = re.compile(
-    r"at=(?P<at>[\d.]+) cores=(?P<cores>\d+) used=(?P<used>[\d.]+) "
-    r"stolen=(?P<stolen>[\d.]+) ours=(?P<ours>[\d.]+)"
-)
+_READING = re.compile(r"at=([\d.]+) cores=(\d+) used=([\d.]+) stolen=([\d.]+) ours=([\d.]+)")
 
 
 def script(ours: str) -> list[str]:
@@ -75,10 +72,9 @@ class Reading:
     def parse(cls, line: str) -> Reading | None:
         """Parses the output of :data:`COMMAND`; None if the command found no times."""
         match = _READING.fullmatch(line.strip())
-        if match is None or not int(match["cores"]):
+        if match is None or not int(match[2]):
             return None
-        numbers = {name: float(text) for name, text in match.groupdict().items()}
-        return cls(**{**numbers, "cores": int(match["cores"])})  # type: ignore[arg-type]
+        return cls(float(match[1]), int(match[2]), *map(float, match.group(3, 4, 5)))
 
 
 @dataclass(frozen=True)

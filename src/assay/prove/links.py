@@ -104,25 +104,22 @@ def prove_crossing(files: Mapping[str, str], layout: Layout, needed: float) -> C
         problems.append(f"{ranks} ranks left readings of their link, {layout.ranks} were started")
     moved: dict[str, Counter[str]] = {}
     carried: dict[str, dict[str, int]] = {}
-    unavailable = []
+    unavailable, most = [], ""
     for (host, device), there in ends.items():
         try:
-            grown = _grown(there)
+            grown, packets = _grown(there)
         except ValueError as error:
             problems.append(f"{device} on {host}: {error}")
             continue
-        if grown is None:
+        if not grown:
             said = f"{device} on {host} counts neither bytes nor packets: nothing shows whether "
             unavailable.append(f"{said}the bytes crossed it")
             continue
         moved.setdefault(host, Counter()).update(grown)
         carried.setdefault(host, {})[device] = sum(grown.values())
+        most = "at most " if packets else most
     if not problems and not unavailable:
         devices = ",".join(sorted({device for _, device in ends}))
-        counted = (
-            port_counters.traffic(r.counters or {}) for there in ends.values() for r in there
-        )
-        most = "at most " if any(traffic and traffic[2] for traffic in counted) else ""
         problems = [
             f"{host} moved {most}{size(total)} over {devices}, the benchmark moves at least "
             f"{size(needed)}: the bytes took another way"
@@ -158,10 +155,10 @@ def misrouted(crossing: Crossing, asked: Sequence[str]) -> list[str]:
     return problems
 
 
-def _grown(readings: Sequence[Reading]) -> dict[str, int] | None:
-    """Bytes that a device received and sent [B], which each rank of its node has read.
+def _grown(readings: Sequence[Reading]) -> tuple[dict[str, int], bool]:
+    """Bytes that a device received and sent [B], and whether they follow from packets.
 
-    None if it counts neither bytes nor packets.
+    Each rank of its node has read them. They are empty if it counts neither bytes nor packets.
 
     :raises ValueError: there is no such device, or a counter decreased.
     """
@@ -169,7 +166,7 @@ def _grown(readings: Sequence[Reading]) -> dict[str, int] | None:
         raise ValueError("there is no such device; correct the partition's network_device")
     counted = [(each.when, port_counters.traffic(each.counters or {})) for each in readings]
     if None in (traffic for _, traffic in counted):
-        return None
+        return {}, False
     found = {}
     for at, direction in enumerate(("received", "sent")):
         before, after = (
@@ -180,7 +177,7 @@ def _grown(readings: Sequence[Reading]) -> dict[str, int] | None:
             said = f"it had {direction} {max(before)} B before and {max(after)} B after"
             raise ValueError(f"{said}: the counter was reset, or wrapped")
         found[direction] = max(after) - min(before)
-    return found
+    return found, any(traffic[2] for _, traffic in counted if traffic)
 
 
 def message_bytes(benchmark: str, layout: Layout, window: int = 1) -> int:

@@ -56,10 +56,6 @@ class Mpi:
     def __init__(self, word: str) -> None:
         self.word = word
 
-    def world(self, stderr: str) -> openmpi.OpenMpi:
-        """The reports of one launch; also of a launcher of Open MPI that started other programs."""
-        return openmpi.parse_openmpi(stderr)
-
 
 #: How Open MPI prints the value of a switch in its environment.
 SWITCHES = {"0": "false", "1": "true"}

@@ -22,6 +22,7 @@ from typing import Any
 import assay.node
 from assay.node.lists import numbers
 from assay.node.recorded import HIDDEN, listed, recorded
+from assay.parse.reading import Process
 from assay.parse.ucx_log import UcxLog
 from assay.prove.plan import CHOOSING, PRINTED, SEARCH, SYSTEM, Doubt, Machine, Note
 
@@ -58,9 +59,6 @@ SEARCHED = "LD_LIBRARY_PATH"
 
 #: A value that the shell of the job script leaves as it is.
 PLAIN = re.compile(r"[\w.,:^/=+@%-]*")
-
-#: Host name and process id.
-Process = tuple[str, int]
 
 
 @dataclass(frozen=True)

@@ -190,8 +190,7 @@ def prove_transport(
     """Whether messages of `sizes` [B] between processes used this transport and no other.
 
     :param log: all UCX output of one launch, from all its processes.
-    :param sizes: the sizes that the benchmark sent; empty for a collective, because Open MPI
-        chooses the sizes of its messages.
+    :param sizes: the sizes that the benchmark sent, as for :func:`assay.parse.ucx_log.carriers`.
     :param ucx_version: the version that the stack states; None to accept any.
     :param processes: number of started processes; each must have left its log. None to accept any.
     :raises ValueError: the transport is unknown.
@@ -211,14 +210,11 @@ def prove_transport(
     return Proof(carried.means, ", ".join(versions) or None, dict(carried.lanes), tuple(problems))
 
 
-def devices_to_peers(log: UcxLog) -> dict[ucx_log.Process, set[str]]:
-    """The devices of the lanes that each process has to other processes."""
-    found: dict[ucx_log.Process, set[str]] = {}
-    for config in log.peer_configs():
-        # Some versions name a path behind the device: rc_mlx5/mlx5_0:1/path0.
-        devices = {lane.split("/")[1] for lane in config.lanes if "/" in lane}
-        found.setdefault(config.process, set()).update(devices)
-    return found
+def _devices_to_peers(log: UcxLog) -> set[str]:
+    """The devices of the lanes to other processes."""
+    lanes = (lane for config in log.peer_configs() for lane in config.lanes if "/" in lane)
+    # Some versions name a path behind the device: rc_mlx5/mlx5_0:1/path0.
+    return {lane.split("/")[1] for lane in lanes}
 
 
 #: A device of tcp behind which there is no other node.
@@ -227,11 +223,10 @@ _BRIDGE = re.compile(r"(docker|virbr|podman|lxcbr|cni)\d+|br-[0-9a-f]{12}")
 
 def bridges(log: UcxLog) -> list[str]:
     """Lanes to a peer over a bridge for containers: UCX takes any device that is up."""
-    devices = {name for found in devices_to_peers(log).values() for name in found}
     return [
         f"UCX has a lane over {name} to the peer, a bridge inside the node: UCX_NET_DEVICES (extra "
         "network_device) names the device"
-        for name in sorted(devices)
+        for name in sorted(_devices_to_peers(log))
         if _BRIDGE.fullmatch(name)
     ]
 
@@ -241,7 +236,7 @@ def rails(log: UcxLog, devices: Sequence[str]) -> list[str]:
 
     :param devices: the devices that the run was to use side by side (``mlx5_0:1``).
     """
-    open_to_peer = {device for found in devices_to_peers(log).values() for device in found}
+    open_to_peer = _devices_to_peers(log)
     return [
         *(f"UCX has no lane over {device} to the peer" for device in devices
           if device not in open_to_peer),

@@ -26,7 +26,8 @@ class Attempts:
     :ivar ratios: of each of these launches what must be plausible.
     :ivar rows: of each of these launches what its program printed.
     :ivar stagedir: the stage directory of the last launch, with its output.
-    :ivar failure: the failure that settled the case; None while the case is not settled.
+    :ivar failure: the failure that settled the case: no further launch can turn it into a pass;
+        None while the case is not settled.
     :ivar disturbed: number of launches that do not count, because the machine was busy.
     :ivar passed: whether the last launch passed and the next one begins anew; false for a case
         whose launches are never repeated.
@@ -76,10 +77,6 @@ class Attempts:
     def counted(self) -> int:
         """Number of launches that a verdict may be based on."""
         return self.launches - self.disturbed
-
-    def settle(self, failure: Exception) -> None:
-        """Settles the case: no further launch can turn this failure into a pass."""
-        self.failure = failure
 
     def settled(self) -> Exception | None:
         """The failure that a further attempt must raise before it has a job; None if unsettled."""

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before
@@ -184,7 +183,7 @@ class MpiCheck(StrictCheck):
         """Compares the reports of MPI, the program and the link with the requested run."""
         problems = self._other_mpi()
         library, asked = self.mpi_library, self.num_tasks
-        world = library.world(text(self.stderr))
+        world = openmpi.parse_openmpi(text(self.stderr))
         ranks = self._ranks_seen(problems)
         reported = [host for host, _ in world.selected]
         hosts = Counter(reported if library.reports else (rank.host for rank in ranks))
@@ -381,20 +380,16 @@ class TransportMixin(UcxMixin):
         if self.transport == "cma" and "image" in self.current_environ.extras:
             self.prerun_cmds += _SKIP_WITHOUT_CMA
 
-    def path_variables(self, device: str | None = None, stack: Any = None) -> dict[str, str]:
+    def path_variables(self, device: str | None = None) -> dict[str, str]:
         """Variables of UCX that force the path under test; skips what this UCX cannot run.
 
         :param device: the network devices to use; by default those of the partition.
-        :param stack: another environment than that of the case.
         """
         device = device or self.current_partition.extras.get("network_device")
-        return self._variables_of(self.transport, device, stack)
+        return self._variables_of(self.transport, device)
 
     def sizes(self, parsed: Parsed) -> list[int]:
-        """Message sizes [B] whose path must be proven; by default the sizes of the curve.
-
-        The list is empty for a collective: Open MPI's algorithm chooses the sizes of its messages.
-        """
+        """Message sizes [B] whose path must be proven: those of the curve, none of a collective."""
         collective = self.curve.startswith("collective")
         return [int(row["size"]) for row in parsed.rows if "size" in row and not collective]
 
@@ -402,7 +397,7 @@ class TransportMixin(UcxMixin):
         """Adds what the logs of UCX prove, or fail to prove, about the path."""
         problems: list[str] = super().examine(parsed)
         log = ucx.said(Path())
-        farewells = self.mpi_library.world(text(self.stderr)).farewells if self.parallel else 0
+        farewells = openmpi.parse_openmpi(text(self.stderr)).farewells if self.parallel else 0
         if not self.parallel and self._launched:  # both processes are on the node of the job script
             hosts = (host for host, _ in log.processes)
             problems += launch.elsewhere(hosts, self._hosts, self._launched.host)

@@ -7,6 +7,7 @@ derive from :class:`StrictCheck` do not pass in these cases.
 
 from __future__ import annotations
 
+import json
 import secrets
 import shlex
 import shutil
@@ -46,8 +47,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     """A benchmark with evidence for every number.
 
     A test states by variables of ReFrame what runs, and where: by feature words of partitions and
-    stacks, not by names of sites. It states what counts by ``declares``, and by ``figures`` what is
-    drawn beside curves and heat maps of its rows.
+    stacks, not by names of sites.
 
     Every test must meet these conditions:
 
@@ -591,7 +591,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _decide(self, metrics: Mapping[str, Any], best: Ratios) -> None:
         """The verdict over all launches of the case.
 
-        :param metrics: each with its verdict, as the record has it.
         :param best: the shape of a curve by the least times of all launches.
         :raises reframe.core.exceptions.PerformanceError: the case does not pass.
         """
@@ -619,7 +618,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 or judge.decided(verdict, self._attempts.counted)
                 or self._attempts.launches > runner.retries()
             ):
-                self._attempts.settle(failure)
+                self._attempts.failure = failure
             raise failure
 
     def _judged_curve(self, parsed: Parsed) -> tuple[str, curves.Once] | None:
@@ -762,7 +761,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         said = files.clean("; ".join([f"{record.BUSY}: {why}" if busy else why, *against]))
         self._conclude(Verdict.INCONCLUSIVE, [said], against)
         if last:
-            self._attempts.settle(PerformanceError(said))
+            self._attempts.failure = PerformanceError(said)
         return said
 
     # Phase performance ---------------------------------------------------------------------------
@@ -799,12 +798,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         )
 
     def _write_record(self) -> None:
-        record.write_record(Path(self.stagedir) / record.FILE, self._record)
+        text = json.dumps(self._record, indent=1, default=str)
+        files.write_file(Path(self.stagedir) / record.FILE, f"{text}\n")
 
     def _refuse(self, problems: Sequence[str], kind: Any = SanityError) -> NoReturn:
         """Fails for good: another attempt would find the same."""
         failure = kind(files.clean("; ".join(problems)))
-        self._attempts.settle(failure)
+        self._attempts.failure = failure
         raise failure
 
     def _fail(self, problems: list[str]) -> NoReturn:
@@ -912,10 +912,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @property
     def _of_modules(self) -> bool:
-        """Whether the programs come from modules of the site, and from no lock or image.
-
-        Which versions and libraries they have is then read from the run.
-        """
+        """Whether the programs come from modules of the site, and from no lock or image."""
         partition, stack = self.current_partition, self.current_environ
         fixed = "image" in stack.extras or "sha256" in stack.extras.get("provenance", "")
         loaded = any(each.modules for each in site.environments(partition, stack))
@@ -943,11 +940,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         return bool(self._others == busy.PROCESSES)
 
     def _disturbance(self) -> str:
-        """What other work took during the last launch; empty if it took little, or is no excuse.
-
-        The launches of the test and of the tests that it compares are checked. The launch with the
-        most other work counts.
-        """
+        """What other work took during the last launch; empty if it took little, or is no excuse."""
         launches = [check._launched for check in (self, *testcase.compared(self))]
         known = [launch.others for launch in launches if launch and launch.others]
         if self._others is None or not known:

@@ -71,18 +71,15 @@ class Figure:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """The head of :attr:`table`."""
         return tuple(map(str, (self.pivot or self.numbers)[0]))
 
     @property
     def table(self) -> tuple[tuple[str, ...], ...]:
-        """Its numbers as text."""
         rows = (self.pivot or self.numbers)[1:]
         return tuple(tuple(c if isinstance(c, str) else spaced(c) for c in row) for row in rows)
 
     @cached_property
     def canvas(self) -> Canvas:
-        """The drawing, drawn."""
         return plots.draw(self.drawing)
 
     @cached_property
@@ -151,7 +148,6 @@ def of_lines(
     table = pivot((drawing.over, *heads), [dict(line.points) for line in lines], text)
     ends = []
     for line in lines:
-        # Of a long line, the first and the last point.
         points = line.points if len(line.points) <= MOST_TOLD else (line.points[0], line.points[-1])
         told = (f"{quantity(y, unit)} at {text(x)}" for x, y in points)
         ends.append(f"{line.label}: {', '.join(told)}")
@@ -247,7 +243,6 @@ def lack(case: Case) -> str:
 
 
 def declared(figures: Iterable[Declared], *kinds: str) -> tuple[Declared, ...]:
-    """The figures of these kinds."""
     return tuple(figure for figure in figures if figure.kind in kinds)
 
 

@@ -1,4 +1,4 @@
-"""Every figure of a session: what the records of its cases hold, as lines, grids and bars."""
+"""Every figure of a session: what the records of its cases hold, as lines and grids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from assay.show.figure import (
     positive,
     reasons,
 )
-from assay.show.plots import COUNTS, SIZES, Bars, Grid, Line, Lines, Mark
+from assay.show.plots import COUNTS, SIZES, Grid, Line, Lines, Mark
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import finite, line
 
@@ -70,8 +70,6 @@ def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
     kinds = {kind: [c for c in cases if declared(c.figures, kind)] for kind in KINDS}
     by_size, hpl = curves(cases), scaling.hpl(kinds["scaling"])
     runs = list(scaling.btio_figures(kinds["runs"]))
-    computing = (c for c in cases if c.kind == "compute" and not declared(c.figures, "scaling"))
-    peaks = list(filter(None, map(of_peaks, computing)))
     storage = heat_maps(c for c in cases if {*SIZES_OF_A_CELL} <= c.parsed.units.keys())
     columns = [list(of_columns(case)) for case in kinds["lines"] if case.proven]
     of_pairs = (case for case in cases if any("a" in row for row in case.parsed.rows))
@@ -83,7 +81,6 @@ def sections(cases: Sequence[Case], whole: bool = True) -> list[Section]:
             "collectives", "Collectives", "Collectives by message size", [by_size["collective"]]
         ),
         Section("scaling", "HPL", "HPL over nodes and problem sizes", hpl),
-        Section("compute", "Compute", "Compute against its peaks", [peaks]),
         Section("storage", "Storage", "Storage by file size and record size", storage, narrow=True),
         Section("lines", "More and more", "More and more pairs, ranks or devices", columns),
         Section("btio", "BT-IO", "BT-IO: computing and writing", runs),
@@ -282,7 +279,7 @@ def _of_pairs(
 
 def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
     """Rows of grids that share a scale: a row for each operation and mode, a grid for each case."""
-    rows: dict[tuple[Any, ...], list[tuple[Case, Cells]]] = {}
+    rows: dict[tuple[str, str, str, str], list[tuple[Case, Cells]]] = {}
     for case in cases:
         units = case.parsed.units
         of_file, of_record = (factor(units.get(key, ""), "B") for key in SIZES_OF_A_CELL)
@@ -297,10 +294,10 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
             cells = {(at[0] * of_file, at[1] * of_record): at[2] * of for at in found if at}
             if cells:
                 mode, unit = case.values.get("sync", ""), raw_unit if scale is None else RATE
-                key = (case.test, *_order(column, mode), mode, unit)
+                key = (case.test, column, mode, unit)
                 rows.setdefault(key, []).append((case, cells))
     drawn: list[list[Figure]] = []
-    for (*_, operation, mode, unit), members in sorted(rows.items(), key=lambda row: row[0]):
+    for (_, operation, mode, unit), members in sorted(rows.items(), key=lambda row: row[0]):
         values = [value for _, cells in members for value in cells.values()]
         what = (operation, mode, unit, (min(values), max(values)))
         named = zip(_labels([case for case, _ in members]), members)
@@ -340,43 +337,6 @@ def _of_sizes(  # noqa: PLR0913, PLR0917
         words=f"{title} by file size and record size: {text}",
         shows=validation.shows(shown, case.partition),
     )  # fmt: skip
-
-
-def of_peaks(case: Case) -> Figure | None:
-    """The metrics of a case in percent of their peaks; None if it has no peak."""
-    metrics = [
-        (m, of, of.percent)
-        for m in case.metrics
-        if (of := m.percent_of) and of.percent is not None and 0 < of.percent < 1e4
-    ]
-    if not metrics:
-        return None
-    texts = [f"{m.name}: {share:.3g} % of {of.what or 'its peak'}" for m, of, share in metrics]
-    rows = tuple((text, (share,)) for (_, _, share), text in zip(metrics, texts))
-    return Figure(
-        f"{case.title} {case.partition} percent of peak",
-        f"{case.program or case.test}, {case.partition}: percent of peak",
-        "The dashed line is the peak.",
-        Bars("percent of peak", ("",), rows, full=100),
-        (
-            ("metric", "of peak [%]", "peak is"),
-            *((m.name, share, of.what) for m, of, share in metrics),
-        ),
-        pivot=(
-            ("metric", "value", "peak", "of peak", "peak is"),
-            *(
-                (
-                    m.name,
-                    quantity(m.value, m.unit),
-                    quantity(of.peak, of.unit or m.unit),
-                    f"{share:.3g} %",
-                    of.what,
-                )
-                for m, of, share in metrics
-            ),
-        ),
-        words="; ".join(texts) + ".",
-    )
 
 
 def of_columns(case: Case) -> Iterator[Figure]:
@@ -441,16 +401,6 @@ def _labels(cases: Sequence[Case], always: str = "") -> list[str]:
         )
         for trait in traits
     ]
-
-
-def _order(operation: str, mode: str) -> tuple[int, int, str]:
-    """Sort key: plain reads and writes first, and cached modes before the others."""
-    first, modes = ("read", "write"), ("cached", "o_sync", "direct")
-    return (
-        first.index(operation) if operation in first else len(first),
-        modes.index(mode) if mode in modes else len(modes),
-        operation,
-    )
 
 
 def _rank(program: str) -> int:

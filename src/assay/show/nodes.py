@@ -229,7 +229,6 @@ def nodes_table(found: Sequence[Row]) -> list[str]:
 
 
 def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
-    """The rows and the commands as values of JSON."""
     commands, refused = drains(run, found)
     return {
         "session": str(run.file),
@@ -242,7 +241,6 @@ def as_json(run: Session, found: Sequence[Row]) -> dict[str, Any]:
 
 
 def nodes_command(args: argparse.Namespace) -> int:
-    """Print the verdicts, return the exit code."""
     try:
         run = session.load_session(args.session or session.newest(session.results()))
     except session.ReportError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from assay.exits import Exit
-from assay.judge import Verdict
 from assay.show import nodes
 from assay.show.view import View
 from assay.store.cases import Case
@@ -27,7 +26,8 @@ def render_metrics(view: View) -> str:
     code = Exit[view.outcome.word]
     values = [(_labels(c, metric=m.name, unit=m.unit), m) for c in run.cases for m in c.metrics]
     rows = [({"node": r.name, "kind": r.kind}, nodes.CODES[r.verdict]) for r in view.nodes]
-    ended = [(_labels(case), _code(case.verdict.value)) for case in run.cases if case.verdict]
+    codes = {**Exit.__members__, "RECORDED": Exit.UNKNOWN}
+    ended = [(_labels(case), codes[case.verdict.value]) for case in run.cases if case.verdict]
     gauges: dict[str, Iterable[tuple[Mapping[str, str], float | None]]] = {
         "run_verdict 0 PASS, 1 FAIL, 3 undecided, 4 PARTIAL.": [({}, code)],
         "session_start_seconds When the session began, in Unix time.": [({}, start)],
@@ -48,11 +48,6 @@ def render_metrics(view: View) -> str:
             )
             text += [f"{name}{{{said}}} {float(value)!r}"] if value is not None else []
     return "\n".join([*text, "# EOF", ""])
-
-
-def _code(word: str) -> Exit:
-    """The verdict on a case has the number of an exit code."""
-    return Exit.UNKNOWN if word == Verdict.RECORDED.value else Exit[word]
 
 
 def _labels(case: Case, **more: str) -> dict[str, str]:

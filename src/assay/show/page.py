@@ -264,17 +264,13 @@ def _partitions(cases: Sequence[Case]) -> list[tuple[str, str, summary.Counts]]:
 
 def _settings(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
     """(key, place, value) of what steered the launches, each once."""
-    lines: dict[tuple[str, str, str], None] = {}
+    lines: set[tuple[str, str, str]] = set()
     for case in cases:
-        for where, value in case.settings.machine.items():
-            lines[f"setting of the machine, {where}", "", value] = None
-        if case.settings.sha256:
-            place = f"{case.partition}, {case.environ}"
-            lines["settings of the machine, sha256", place, case.settings.sha256] = None
-        for note in case.notes:
-            lines["changes no measurement", "", note] = None
-        for doubt in case.doubts:
-            lines["may change what is measured", "", doubt] = None
+        its, place = case.settings, f"{case.partition}, {case.environ}"
+        lines |= {(f"setting of the machine, {w}", "", value) for w, value in its.machine.items()}
+        lines |= {("settings of the machine, sha256", place, its.sha256)} if its.sha256 else set()
+        lines |= {("changes no measurement", "", note) for note in case.notes}
+        lines |= {("may change what is measured", "", doubt) for doubt in case.doubts}
     return sorted(lines)
 
 

@@ -1,4 +1,4 @@
-"""What a figure draws: lines, a grid or bars. Importing this imports matplotlib (a second).
+"""What a figure draws: lines or a grid. Importing this imports matplotlib (a second).
 
 Colours are those of Okabe and Ito ("Color Universal Design", 2008) without yellow. Purple, orange
 and sky blue are darker than there, so that each has a contrast of 3:1 on white paper (WCAG 2.2,
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -44,8 +43,8 @@ GREY = "#555555"
 #: Scales of what lines are drawn over: sizes [B] and counts to base 2, orders of a matrix.
 SIZES, COUNTS, ORDERS = "sizes", "counts", "orders"
 
-#: How many labels an axis has room for: of all sizes, of powers of two among more, of orders.
-MOST_SIZES, MOST_POWERS, MOST_ORDERS = 8, 5, 5
+#: How many labels an axis has room for: of sizes, of orders.
+MOST_POWERS, MOST_ORDERS = 5, 5
 
 #: Most nodes of a grid of pairs whose squares hold their numbers, and letters of upright names.
 MOST_WRITTEN, MOST_LETTERS = 12, 30
@@ -163,29 +162,12 @@ class Grid:
     over: tuple[str, str] = ("", "")
 
 
-@dataclass(frozen=True)
-class Bars:
-    """Horizontal bars below the text of each row, one for each of `series`.
-
-    :ivar rows: (text, value of each series); no values if it was not measured.
-    :ivar full: where the dashed line is, which a bar can hardly reach; 0 for none.
-    """
-
-    axis: str
-    series: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[float, ...]], ...]
-    full: float = 0.0
-
-
-Drawing = Lines | Grid | Bars
+Drawing = Lines | Grid
 
 
 def draw(drawing: Drawing) -> Canvas:
-    """The drawing of lines, a grid or bars."""
     with mpl.rc_context(STYLE):
-        if isinstance(drawing, Lines):
-            return _lines(drawing)
-        return _grid(drawing) if isinstance(drawing, Grid) else _bars(drawing)
+        return _lines(drawing) if isinstance(drawing, Lines) else _grid(drawing)
 
 
 def _lines(drawing: Lines) -> Canvas:
@@ -193,7 +175,6 @@ def _lines(drawing: Lines) -> Canvas:
     figure = Canvas(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     handles: list[Any] = []
-    # The markers show the number of ranks, if it varies.
     by_ranks = any(line.ranks for line in drawing.lines)
     seen: Counter[tuple[int, str]] = Counter()
     for place, line in enumerate(drawing.lines):
@@ -245,16 +226,9 @@ def _scale_x(axes: Any, scale: str, xs: Sequence[float]) -> None:
         axes.set_xscale("log", base=2)
         margin = 1.3 if scale == SIZES else 1.15
         axes.set_xlim(xs[0] / margin, xs[-1] * margin)
-        if scale == COUNTS:
-            labelled = _apart(xs, 14 if xs[-1] < 1000 else 9)
-        elif len(xs) <= MOST_SIZES:
-            labelled = _apart(xs, MOST_SIZES)
-        else:  # some programs measure multiples of 1000 B, whose names are long
-            first, last = math.ceil(math.log2(xs[0])), math.floor(math.log2(xs[-1]))
-            powers = [x for x in xs if math.log2(x).is_integer()]
-            powers = powers or [2.0**k for k in range(first, last + 1)] or [*xs]
-            labelled = _apart(powers, MOST_POWERS)
-        axis.set_major_locator(ticker.FixedLocator(labelled))
+        counts = ticker.FixedLocator(_apart(xs, 14 if xs[-1] < 1000 else 9))
+        powers = ticker.LogLocator(base=2, numticks=MOST_POWERS)
+        axis.set_major_locator(counts if scale == COUNTS else powers)
         axis.set_minor_locator(ticker.NullLocator())
     axis.set_major_formatter(ticker.FuncFormatter(lambda x, _: text(round(x))))
 
@@ -277,7 +251,6 @@ def _marks(axes: Any, marks: Sequence[Mark]) -> list[Line2D]:
 
 
 def _of_ranks(ranks: str) -> str:
-    """A marker by the number of ranks."""
     if ranks in RANK_MARKERS:
         return RANK_MARKERS[ranks]
     return RANK_MARKERS_ELSE[int(ranks) % len(RANK_MARKERS_ELSE)] if ranks.isdecimal() else "."
@@ -367,38 +340,7 @@ def _write(axes: Any, cells: Mapping[tuple[int, int], float], patches: PatchColl
         axes.text(x, y, spaced(value), ha="center", va="center", color=colour, fontsize=9)
 
 
-def _bars(drawing: Bars) -> Canvas:
-    many = len(drawing.series)
-    figure = Canvas(figsize=(WIDTH, 0.7 + 0.52 * len(drawing.rows)), layout="constrained")
-    axes = figure.add_subplot()
-    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-    for place, (text, values) in enumerate(drawing.rows):
-        for number, value in enumerate(values):
-            axes.barh(
-                0.18 - place - 0.36 * (number + 0.5) / many, value, height=0.36 / many,
-                color=(BLUE, ORANGE)[number % 2], hatch="////" * number, edgecolor="white",
-                linewidth=0, label=drawing.series[number],
-            )  # fmt: skip
-        words = textwrap.shorten(text, 58, placeholder=" ...")
-        axes.text(0, -place + 0.25, words, va="bottom", fontsize=9, bbox=paper)
-    most = max(value for _, values in drawing.rows for value in values)
-    if drawing.full:
-        axes.axvline(drawing.full, color=BLACK, linestyle="--", linewidth=1)
-    axes.set_xlim(0, 1.05 * max(drawing.full, most))
-    axes.set_ylim(-len(drawing.rows) + 0.6, 0.75)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel(drawing.axis)
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(MOST_ORDERS))
-    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: spaced(x)))
-    axes.grid(axis="x")
-    if many > 1:
-        _legend(figure, axes.containers[:many])
-    return figure
-
-
 def svg(figure: Canvas) -> str:
-    """The drawing as an SVG document."""
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     return _saved(figure, format="svg", metadata=nothing, transparent=True).decode()
 

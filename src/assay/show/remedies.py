@@ -26,7 +26,6 @@ class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     next: str
 
     def fits(self, message: str) -> bool:
-        """Whether the message is of this kind."""
         patterns = [self.pattern] if isinstance(self.pattern, str) else self.pattern
         return any(re.search(each, message) for each in patterns)
 

@@ -21,19 +21,14 @@ if TYPE_CHECKING:
 
 
 def report_command(args: argparse.Namespace) -> int:
-    """Write the page, print the closing lines, return the exit code."""
     results = session.results()
     # ReFrame without a site of Assay makes no such directory.
     output = args.output or (results if results.is_dir() else Path()) / "report.html"
     try:
         run = session.load_session(args.session or session.newest(results))
-        if args.ledger:
-            print("\n".join(summary.ledger(View.of(run))))
-            return Exit.PASS
         return write_report(run, output, args.figures, None, args.junit, args.metrics)
     except session.NoAnswer as error:
-        if not args.ledger:
-            run_folder.no_answer(str(error), output, args.junit, args.metrics)
+        run_folder.no_answer(str(error), output, args.junit, args.metrics)
         print(f"assay report: {error}", file=sys.stderr)
         return Exit.UNKNOWN
     except session.ReportError as error:

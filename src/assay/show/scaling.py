@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 from assay.metrics import factor
 from assay.parse.hpl import hpl_operations
-from assay.quantities import quantity, spaced
+from assay.quantities import spaced
 from assay.show.figure import (
     Figure,
-    caption,
     count,
     declared,
     of_lines,
@@ -23,7 +22,7 @@ from assay.show.figure import (
     positive,
     reasons,
 )
-from assay.show.plots import COUNTS, ORDERS, Bars, Line, Lines, Missing
+from assay.show.plots import COUNTS, ORDERS, Line, Lines, Missing
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import finite
 
@@ -36,10 +35,15 @@ ROUNDED = 1.0
 TIME, SPEEDUP = "execution time T(P, N)", "speed-up S(P, N)"
 PERFORMANCE, FRACTION = "sustained performance SP(P, N)", "fraction of peak SPF(P, N)"
 
-#: What figures of BT-IO show: the times, and both throughputs with their columns.
 TIMES = "total time and time of I/O"
-THROUGHPUTS = {"throughput of computing": "mops_total", "throughput of I/O": "io_rate"}
-_UNITS = {"time": "s", "io_time": "s", "mops_total": "Mop/s", "io_rate": "MB/s"}
+
+#: What figures of BT-IO show -> unit, base of the scale (I/O may take 0 s), end of label -> column.
+RUNS: dict[str, tuple[str, int, dict[str, str]]] = {
+    TIMES: ("s", 0, {", total time": "time", ", time of I/O": "io_time"}),
+    "throughput of computing": ("Mop/s", 10, {"": "mops_total"}),
+    "throughput of I/O": ("MB/s", 10, {"": "io_rate"}),
+}
+_UNITS = {column: unit for unit, _, columns in RUNS.values() for column in columns.values()}
 
 #: A file system, and the number of processes of a run on it.
 Place = tuple[str, int]
@@ -212,40 +216,20 @@ def _of_runs(
     done: Mapping[Place, Mapping[str, float]],
     undone: Mapping[Place, Sequence[Case]],
 ) -> Iterator[Figure]:
-    found = sorted(done.items())
-    places = sorted({place for place, _ in done})
     missing = tuple(
         (f"{at}, P = {number}", reasons(its)) for (at, number), its in sorted(undone.items())
     )
-    times = {at: (run["time"], run["io_time"]) for at, run in found}
-    rows = (
-        (f"{at[0]}, P = {at[1]}" + ("" if at in times else ": not measured"), times.get(at, ()))
-        for at in sorted({*done, *undone})
-    )
-    said = (
-        f"{place}, P = {number}: {quantity(time, 's')}, of which {quantity(io, 's')} in I/O"
-        for (place, number), (time, io) in times.items()
-    )
-    head = ("file system", "P", "total time [s]", "I/O time [s]")
-    yield Figure(
-        f"{name} time",
-        f"{name}: {TIMES}",
-        caption("Lower is better.", missing),
-        Bars("time [s]", ("total time", "time of I/O"), tuple(rows)),
-        (head, *((place, str(number), *both) for (place, number), both in times.items())),
-        words="; ".join(said) + ".",
-        shows=frozenset((f"{program}: {TIMES}", place) for place in places),
-        missing=missing,
-    )
-    for what, column in THROUGHPUTS.items():
+    by_place = grouped((place, (float(n), run)) for (place, n), run in sorted(done.items()))
+    for what, (unit, base, columns) in RUNS.items():
         lines = tuple(
-            Line(place, tuple((float(n), run[column]) for (at, n), run in found if at == place))
-            for place in places
+            Line(f"{place}{part}", tuple((n, run[column]) for n, run in its))
+            for place, its in by_place.items()
+            for part, column in columns.items()
         )
         yield of_lines(
             f"{name} {what}",
             f"{name}: {what}",
-            Lines(what, _UNITS[column], "processes P", lines, COUNTS, base=10, missing=missing),
-            [(f"{program}: {what}", place) for place in places],
+            Lines(what, unit, "processes P", lines, COUNTS, base, missing=missing),
+            [(f"{program}: {what}", place) for place in by_place],
             "file system",
         )

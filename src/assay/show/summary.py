@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,16 +17,9 @@ from assay.judge import outcome as ladder
 from assay.show import remedies
 from assay.store.cases import Case, Session, grouped
 from assay.store.record import BROKEN, BUSY, CALIBRATION, Metric
-from assay.store.sanitize import line, mapping
 
 if TYPE_CHECKING:
     from assay.show.view import View
-
-#: Columns of the table of healthy runs, docs/ledger.csv.
-COLUMNS = (
-    *("date", "processor, kernel", "distribution", "MPI, UCX", "commit", "command", "runs"),
-    *("cases", "verdict", "false alarms"),
-)
 
 UNDECIDED = "could not be decided"
 
@@ -39,9 +31,6 @@ HEADLINES = {
     "HPL": ("FLOP/s", "processor"),
     "storage": ("B/s", "write"),
 }
-
-#: Name of a library -> the extra of a stack that holds its version.
-LIBRARIES = {"Open MPI": "openmpi_version", "UCX": "ucx_version"}
 
 
 @dataclass(frozen=True)
@@ -233,50 +222,6 @@ def closing_lines(view: View) -> list[str]:
 
 def _cases(count: int) -> str:
     return f"{count} case" if count == 1 else f"{count} cases"
-
-
-def ledger(view: View) -> list[str]:
-    """The head of docs/ledger.csv and the row of the run.
-
-    Only a person knows whether the machine was healthy. The last cell therefore counts the red
-    cases of each test as alarms that somebody must judge.
-    """
-    session, counts = view.session, view.counts
-    cases = session.cases
-    nodes = [case.provenance for case in cases if case.provenance]
-    cpus = [mapping(node.get("cpu")) for node in nodes]
-    stacks = [mapping(node.get("stack")) for node in nodes]
-    commits = [line(mapping(node.get("suite")).get("commit")) for node in nodes]
-    red = Counter(c.test for c in cases if c.verdict in RED)
-    profiles = {case.profile for case in cases} - {"", "full"}
-    asked = [f"SITE={name}" for name in session.systems if name != "local"]
-    asked += [f"PROFILE={name}" for name in sorted(profiles)]
-    row = (
-        f"{session.start:%Y-%m-%d}" if session.start else "",
-        _distinct(
-            f"{line(cpu.get('model'))}, {line(cpu.get('usable'))} processors, "
-            f"Linux {line(node.get('kernel'))}"
-            for node, cpu in zip(nodes, cpus)
-        ),
-        _distinct(line(node.get("system")) for node in nodes),
-        _distinct(
-            f"{name} {line(stack[extra])}"
-            for name, extra in LIBRARIES.items()
-            for stack in stacks
-            if extra in stack
-        ),
-        _distinct(re.sub(r"(?<=^[0-9a-f]{7})[0-9a-f]{33}", "", commit) for commit in commits),
-        f"`{' '.join(['make acceptance', *asked])}`",
-        "1",
-        f"{counts.ran} of {len(cases)}",
-        view.outcome.word,
-        ", ".join(f"{number} {test} to judge" for test, number in red.items()) or "0",
-    )
-    return as_csv(COLUMNS, [cell or "not known" for cell in row]).splitlines()
-
-
-def _distinct(texts: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(filter(None, texts)))
 
 
 #: A cell that a spreadsheet would compute.

@@ -94,10 +94,6 @@ class Suspect:
         return self.part or " \N{EN DASH} ".join(self.nodes)
 
     @property
-    def strongest(self) -> Cause:
-        return self.causes[0]
-
-    @property
     def sure(self) -> bool:
         """Whether decided cases show it, and by more than one slow number of a sweep."""
         sure = [cause for cause in self.causes if cause.verdict is Verdict.FAIL]
@@ -172,7 +168,7 @@ def suspects(found: Sequence[Cause]) -> list[Suspect]:
         for nodes in accused:
             groups.setdefault((nodes, cause.part), []).append(cause)
     made = [Suspect(nodes, tuple(its), part) for (nodes, part), its in groups.items()]
-    return sorted(made, key=lambda one: (one.strongest.rank, -len(one.causes), one.nodes, one.part))
+    return sorted(made, key=lambda one: (one.causes[0].rank, -len(one.causes), one.nodes, one.part))
 
 
 def attendance(

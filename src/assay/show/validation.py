@@ -19,7 +19,6 @@ _WORDS = {INTRA: IN_NODE, INTER: BETWEEN}
 
 
 def incomplete(figures: Iterable[Figure]) -> list[Absent]:
-    """What drawn figures lack."""
     return [Absent(of.title, "", part, "", why) for of in figures for part, why in of.missing]
 
 

@@ -38,7 +38,6 @@ class View(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, session: Session) -> View:
-        """The view of a session."""
         brief = [_without_numbers(case) for case in session.cases]
         run = replace(session, cases=tuple(brief), attempts=())
         causes = suspects.causes(summary.sorted_cases(brief))

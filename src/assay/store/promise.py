@@ -150,7 +150,6 @@ class File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def site(self) -> Site:
-        """The promised words."""
         words = {name: place.words for name, place in self.partitions.items()}
         environs = {name: place.stacks for name, place in self.partitions.items()}
         return Site(words, environs, self.stacks)

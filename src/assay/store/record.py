@@ -8,17 +8,14 @@ clean, and what is not of its type is left out. So no reader of a record cleans 
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from assay import declared, files
+from assay import declared
 from assay import metrics as units
 from assay.judge import Judgement, Reference, Verdict
 from assay.parse import Parsed
@@ -250,11 +247,6 @@ def of_judgement(expected: Reference, judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def write_record(path: Path, record: dict[str, Any]) -> None:
-    """Write a record whole or not at all."""
-    files.write_file(path, json.dumps(record, indent=1, default=str) + "\n")
-
-
 def fields(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record, from the content of a file that anybody may have written."""
     entries = raw.get("metrics")
@@ -284,8 +276,6 @@ def _found(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
 def _makers(kind: Any) -> tuple[tuple[str, str, Callable[[Any], Any]], ...]:
     """Of each field of a class: its key, its name, and what makes a value of its type."""
     hints = get_type_hints(kind)
-    if dataclasses.is_dataclass(kind):
-        return tuple((f.name, f.name, _maker(hints[f.name])) for f in dataclasses.fields(kind))
     return tuple(
         (field.encode_name, field.name, _maker(hints[field.name]))
         for field in msgspec.structs.fields(kind)

@@ -166,9 +166,7 @@ def load_session(file: Path, sealed: bool = False) -> Session:
         else:
             ended.append(reader.case(case, entry))
     folder = file.resolve().parents[1] / "output" / Path(str(info.get("prefix_output"))).name
-    attempts = (*ended, *reader.unfinished({(c.unique_name, c.where) for c in ended}))
-    its = {"elapsed": elapsed, "others": tuple(others.values())}
-    return reader.session(file, folder, attempts, **its)
+    return reader.session(file, folder, ended, elapsed=elapsed, others=tuple(others.values()))
 
 
 def _salvaged(folder: Path) -> Session:
@@ -204,13 +202,13 @@ def _salvaged(folder: Path) -> Session:
             found[inside] = (int(retry[1]) if retry else 0, str(path), entry)
     in_order = sorted(found.values(), key=lambda each: each[:2])
     ended = [reader.case(case_named(entry), entry) for _, _, entry in in_order]
-    attempts = (*ended, *reader.unfinished({(c.unique_name, c.where) for c in ended}))
-    if not attempts:
+    run = reader.session(folder, folder.resolve(), ended, elapsed=0.0, salvaged=True)
+    if not run.attempts:
         raise ReportError(
             f"{folder}: no {RECORD} below it; name a run report, or a folder output/TIME of the "
             "results, with --session FILE"
         )
-    return reader.session(folder, folder.resolve(), attempts, elapsed=0.0, salvaged=True)
+    return run
 
 
 def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
@@ -363,8 +361,9 @@ class _Reader:
                 places.insert(0, self._root_now / inside)
         return places
 
-    def session(self, file: Path, folder: Path, attempts: tuple[Case, ...], **more: Any) -> Session:
-        """The session of these attempts, compared with the promise of the site."""
+    def session(self, file: Path, folder: Path, ended: list[Case], **more: Any) -> Session:
+        """The session of these cases and the planned others, compared with the site's promise."""
+        attempts = (*ended, *self._unfinished({(c.unique_name, c.where) for c in ended}))
         info, state, cases = self._info, self.plan.promise, last_attempts(attempts)
         of_cases = (doubt for case in attempts for doubt in case.doubts)
         doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
@@ -398,7 +397,7 @@ class _Reader:
         alike = (case for case in self.plan.cases if entry.items() <= case.items())
         return any((case.get("hashcode"), case_named(case).where) in passed for case in alike)
 
-    def unfinished(self, there: set[tuple[str, str]]) -> Iterator[Case]:
+    def _unfinished(self, there: set[tuple[str, str]]) -> Iterator[Case]:
         """The planned cases that have not ended, each with the result that the log has for it.
 
         :param there: unique name and place of those that have.

@@ -123,16 +123,9 @@ def rank_counts(partitions: Iterable[Any]) -> list[int]:
         processor = partition.processor
         cores = processor.num_cores or processor.num_cpus or 1
         most = max(most, nodes if nodes >= NODES_OF_A_CURVE else cores)
-    return [root**2 for root in range(1, math.isqrt(square_ranks(min(most, MOST_RANKS))) + 1)]
+    return [root**2 for root in range(1, math.isqrt(min(most, MOST_RANKS)) + 1)]
 
 
 def _nodes(features: Iterable[str], extras: Mapping[str, Any]) -> int:
     """Number of nodes that see the same directory."""
     return int(extras.get("nodes", 1)) if "shared" in set(features) else 1
-
-
-def square_ranks(cores: int) -> int:
-    """The largest square number of ranks up to `cores`, as BT needs."""
-    if cores < 1:
-        raise SizingError(f"{cores} cores: at least 1 is needed")
-    return math.isqrt(cores) ** 2

@@ -154,7 +154,7 @@ def _nodes(here: Here, code: int) -> int:
     case = structs.replace(case, test="Hpcc", **made)
     plan = msgspec.structs.replace(found.plan, promise={"words": {"here": ["posix"]}})
     found = structs.replace(found, cases=(case,), plan=plan)
-    here.patch.setattr(nodes.session, "load", lambda _: found)
+    here.patch.setattr(nodes.session, "load_session", lambda _: found)
     return assay("nodes", "--session", here.report)
 
 

@@ -47,15 +47,19 @@ def test_options_are_those_of_the_mount_and_of_its_file_system():
 
 
 @pytest.mark.parametrize("listing", [CHROOTED, "", "torn line\n27 1 254:0 /"])
-def test_without_a_mount_that_covers_the_path_the_kernel_says_the_type(listing, tmp_path):
-    found = capacity.file_system(str(tmp_path), mountinfo=listing)
-    assert found["mount"] is None
-    assert found["type"] == capacity.file_system(str(tmp_path))["type"]
+def test_without_a_mount_that_covers_the_path_the_kernel_says_the_type(
+    listing, tmp_path, monkeypatch
+):
+    known = capacity.file_system(str(tmp_path))["type"]
+    monkeypatch.setattr(capacity.answers, "read", lambda path: listing)
+    found = capacity.file_system(str(tmp_path))
+    assert (found["mount"], found["type"]) == (None, known)
     assert found["size_bytes"] > 0
 
 
-def test_a_file_system_of_an_unknown_number_is_not_guessed():
-    assert capacity.file_system("/proc", mountinfo="")["type"] is None
+def test_a_file_system_of_an_unknown_number_is_not_guessed(monkeypatch):
+    monkeypatch.setattr(capacity.answers, "read", lambda path: "")
+    assert capacity.file_system("/proc")["type"] is None
 
 
 @pytest.mark.slow

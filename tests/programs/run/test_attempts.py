@@ -354,7 +354,7 @@ class Settled(Own):
     @run_after("performance")
     def a_verdict_of_its_own(self):
         failure = PerformanceError("DIFFERENT")
-        self._attempts.settle(failure)
+        self._attempts.failure = failure
         raise failure
 """
 

@@ -114,7 +114,7 @@ def test_a_file_that_is_closed_during_a_look_is_not_seen(where, monkeypatch):
     watch, tmpfs = script.Watch(str(where)), 0x01021994
     with (where / "file").open("w") as file:
         for answer, seen in ((None, 0), (tmpfs, 1)):
-            monkeypatch.setattr(script.provenance, "magic", lambda _, answer=answer: answer)
+            monkeypatch.setattr(script.capacity, "magic", lambda _, answer=answer: answer)
             watch.file("/proc/self", str(file.fileno()))
             assert [each["type"] for each in watch.seen.values()] == ["tmpfs"] * seen
 

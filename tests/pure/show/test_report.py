@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 from report_results import BTIO, HEALTH, HPCC, HPL, LOADS
-from shell import ROOT
 
 from assay import cli
 
@@ -199,36 +197,3 @@ def test_others_may_read_the_page(results, capsys):
     page, plain = results.directory / "report.html", results.directory / "plain"
     plain.touch()
     assert page.stat().st_mode == plain.stat().st_mode
-
-
-def test_the_row_of_the_ledger_says_what_the_machine_was_and_what_must_be_judged(results, capsys):
-    results.only(HPCC, HEALTH, LOADS, BTIO)
-
-    def measured_by(commit):
-        return lambda record: record["provenance"].update(suite={"commit": commit})
-
-    results.edit_record(HEALTH, measured_by("2c1f0d5" + "0" * 33 + "-dirty"))
-    code, lines, err = report(capsys, "--ledger")
-    assert (code, err, len(lines)) == (0, "", 2)
-    assert lines[0] == (ROOT / "docs/ledger.csv").read_text().splitlines()[0]
-    head, row = csv.reader(lines)
-    assert dict(zip(head, row, strict=True)) == {
-        "date": "2026-11-20",
-        "processor, kernel": "AMD EPYC, 2 processors, Linux 6.18.44-fc-v657",
-        "distribution": "Debian GNU/Linux 12 (bookworm)",
-        "MPI, UCX": "Open MPI 4.1.4, UCX 1.13.1",
-        "commit": "2c1f0d5-dirty",
-        "command": "`make acceptance PROFILE=smoke`",
-        "runs": "1",
-        "cases": "3 of 4",
-        "verdict": "FAIL",
-        "false alarms": "1 SuiteLoads to judge",
-    }
-    assert not (results.directory / "report.html").exists()
-
-
-def test_a_row_of_the_ledger_without_a_node_test_says_what_is_not_known(results, capsys):
-    results.only(HPCC)
-    _, lines, _ = report(capsys, "--ledger")
-    assert lines[1].count(",not known") == 4
-    assert lines[1].endswith(",1 of 1,PASS,0")

@@ -88,7 +88,7 @@ def test_the_bad_node_and_its_evidence_are_on_the_first_screen(name):
     (suspect, *_) = suspects.suspects(suspects.causes(run(name).cases))
     assert suspect.nodes == ("node02",)
     assert EVIDENCE[name] in first
-    assert EVIDENCE[name] in suspect.strongest.said
+    assert EVIDENCE[name] in suspect.causes[0].said
 
 
 @pytest.mark.parametrize("name", EVIDENCE)
@@ -168,7 +168,7 @@ def test_strong_evidence_comes_first_and_a_pair_after_a_node():
     )
     found = suspects.suspects(suspects.causes([spoken]))
     assert [one.nodes for one in found] == [("n2",), ("n1",), ("n3",), ("n4", "n5")]
-    assert [one.strongest.evidence for one in found] == ["DOWN", "slow", "mtu is 1400", "slow"]
+    assert [one.causes[0].evidence for one in found] == ["DOWN", "slow", "mtu is 1400", "slow"]
     assert [len(one.causes) for one in found] == [2, 2, 1, 1]
 
 

@@ -36,7 +36,7 @@ def test_it_is_red_and_says_why(results):
 
 def test_a_torn_run_report_leads_to_them(results, capsys):
     results.file.write_text("")
-    names = ("session", "output", "figures", "ledger", "junit", "metrics")
+    names = ("session", "output", "figures", "junit", "metrics")
     arguments = argparse.Namespace(**dict.fromkeys(names), study=[])
     assert report.report_command(arguments) == 2
     said = capsys.readouterr().err

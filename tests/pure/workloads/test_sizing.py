@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.workloads import btio, hpl_input, sizing
+from assay.workloads import hpl_input, sizing
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,7 @@ def test_a_fraction_out_of_range_is_refused(fraction):
         hpl_input.matrix_order(2**34, fraction, 128, sizing.Grid(1, 2))
 
 
-def test_ranks_for_bt_and_for_pairs():
-    assert [btio.square_ranks(n) for n in (1, 2, 4, 8, 9, 63, 64)] == [1, 1, 4, 4, 9, 49, 64]
+def test_ranks_for_pairs():
     assert [sizing.even_ranks(n) for n in (2, 3, 7)] == [2, 2, 6]
     with pytest.raises(sizing.SizingError):
         sizing.even_ranks(1)

@@ -32,7 +32,6 @@ from assay.store import run_folder, session
 
 
 def run_calibrate(args: argparse.Namespace) -> int:
-    """Runs ``assay calibrate``; returns the exit code."""
     file = args.config or args.folder / args.site / "reframe.py"
     site = file.parent
     if wrong := _usage(args, file):
@@ -129,9 +128,11 @@ def _measure(file: Path, args: argparse.Namespace) -> Path:
         environment["RFM_COLORIZE"] = "no"
     print("assay calibrate:", *command, flush=True)
     try:
+        # Linux ends it when this process dies: prctl(2), PR_SET_PDEATHSIG is 1.
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, check=False, preexec_fn=_die_with_us
-        )
+            command, env=environment, stdin=subprocess.DEVNULL, check=False,
+            preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGTERM),
+        )  # fmt: skip
     except OSError as error:
         raise CalibrationError(f"{reframe}: {error.strerror}; type make setup") from None
     report = run_folder.run_report(folder)
@@ -146,11 +147,6 @@ def _measure(file: Path, args: argparse.Namespace) -> Path:
         flush=True,
     )
     return report
-
-
-def _die_with_us() -> None:
-    """Lets Linux end this process when its parent dies: prctl(2), ``PR_SET_PDEATHSIG`` is 1."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _write(path: Path, content: str, dry_run: bool) -> None:

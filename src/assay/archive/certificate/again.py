@@ -252,7 +252,6 @@ class Judge:
 
 
 def _keys(case: Case) -> dict[str, Any]:
-    """The keys by which the references of a case are looked up."""
     return {"system": case.system, **case.key}
 
 

@@ -81,12 +81,13 @@ def _packed(
     own["written"] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     own["signer"] = signature.fingerprint(key) if key else None
     members = contents.collect(run, site)
+    name = contents.name_in_bundle(bundle.RESULTS, run.file, run.file.resolve().parents[1])
     site_name = f"{contents.SITE}/{site.resolve().parent.name}/{site.resolve().name}"
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch).resolve()
         bundle.unpack(members, root)
         try:
-            copy, follows, found, _ = contents.open_session(root, contents.name_of(run), site_name)
+            copy, follows, found, _ = contents.open_session(root, name, site_name)
         except Refused as refused:
             raise BundleError("; ".join(refused.args)) from None
         except _NO_SESSION as error:
@@ -99,7 +100,6 @@ def _packed(
         text = page.render_page(view, sections, absent, root / contents.PAGE)
         members[contents.PAGE] = text.encode()
     members[STATEMENT] = (json.dumps(said, indent=1) + "\n").encode()
-    members[contents.IN_TOTO] = contents.in_toto(said, members)
     wrong = [*found, *_otherwise(run, copy)]
     return said, wrong, bundle.pack(members, partial(signature.sign, key) if key else None)
 
@@ -163,9 +163,6 @@ def _checked(
             raise Refused(f"its files are not those of a session: {error!r:.200}") from None
     if wrong := [*_differences(said, follows, STATEMENT)]:
         raise Refused(*wrong)
-    told_in_toto = contents.in_toto(said, packed.members)
-    if packed.members.get(contents.IN_TOTO, told_in_toto) != told_in_toto:  # an older one has none
-        raise Refused(f"{contents.IN_TOTO}: does not follow from {STATEMENT}")
     return run, said, signer, evidence
 
 

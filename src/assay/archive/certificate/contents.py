@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,8 +21,8 @@ from assay.store.sanitize import line, mapping
 #: The folder in a bundle that holds the folder of the site.
 SITE = "site"
 
-#: What the bundle states, as JSON, also for tools of in-toto, and the page for readers.
-STATEMENT, IN_TOTO, PAGE = "statement.json", "in-toto.json", "report.html"
+#: What the bundle states, as JSON, and the page for readers.
+STATEMENT, PAGE = "statement.json", "report.html"
 
 #: Version of the statement. Increase it by one whenever a key changes its meaning.
 SCHEMA = 2
@@ -60,11 +59,11 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
     own = [run.file, run.folder / run_folder.PLAN, *[log for log in logs if log.is_file()][:1]]
     outputs = [path for case in run.attempts for path in case.outputs]
     there = (*(path for path in own if path.is_file()), *outputs)
-    found = {_named(RESULTS, path, results): path for path in there}
+    found = {name_in_bundle(RESULTS, path, results): path for path in there}
     for path in References.load(site / "references.yaml").files:
-        found[_named(SITE, path, top)] = path
+        found[name_in_bundle(SITE, path, top)] = path
     if (path := site / promise.FILE).is_file():
-        found[_named(SITE, path, top)] = path
+        found[name_in_bundle(SITE, path, top)] = path
     members, left = {}, bundle.MOST_OF_ALL
     for name, path in found.items():
         try:
@@ -77,13 +76,7 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
     return members
 
 
-def name_of(run: Session) -> str:
-    """The name that the run report of a session, or its folder, has in a bundle."""
-    file = run.file.resolve()
-    return _named(RESULTS, file, file.parents[1])
-
-
-def _named(kind: str, path: Path, top: Path) -> str:
+def name_in_bundle(kind: str, path: Path, top: Path) -> str:
     """The name of a file in a bundle, by the folder that it really is in."""
     real = path.parent.resolve() / path.name
     if not real.is_relative_to(top):
@@ -128,26 +121,6 @@ def open_session(
     found = [line.replace(f"{root}/", "") for line in found]
     said = {"file": file, "site": site, **_statement(run, judge.cases)}
     return run, said, found, judge.evidence
-
-
-def in_toto(said: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
-    """The member :data:`IN_TOTO`, from the statement and the other members."""
-
-    def named(*names: str) -> list[dict[str, Any]]:
-        return [{"name": n, "digest": {"sha256": bundle.sha256(members[n])}} for n in names]
-
-    def tests(*words: str) -> list[str]:
-        return [f"{c['name']} @{c['where']}" for c in said["cases"] if c["verdict"] in words]
-
-    of: dict[str, Any] = {"_type": "https://in-toto.io/Statement/v1", "subject": named(STATEMENT)}
-    of["predicateType"] = "https://in-toto.io/attestation/test-result/v0.1"
-    of["predicate"] = {
-        "result": {"PASS": "PASSED", "FAIL": "FAILED"}.get(said["verdict"], "WARNED"),
-        "configuration": named(*(n for n in sorted(members) if n.startswith(f"{SITE}/"))),
-        **{"passedTests": tests("PASS"), "failedTests": tests("FAIL")},
-        "warnedTests": tests("INCONCLUSIVE", "RECORDED"),
-    }
-    return (json.dumps(of, indent=1) + "\n").encode()
 
 
 def _counted(run: Session) -> Iterator[str]:

@@ -16,7 +16,6 @@ from assay.exits import Exit
 
 
 def run_history(args: argparse.Namespace) -> int:
-    """Do one action and return the exit code."""
     try:
         if args.action == "add":
             said, left_out = added(args.history, args.sources, partial(command.accepted, args))

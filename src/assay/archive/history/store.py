@@ -70,7 +70,8 @@ def open_history(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connec
             uri=True, timeout=PATIENCE, isolation_level=None,
         )  # fmt: skip
         with contextlib.closing(connection):
-            if (version := _version(connection)) != VERSION:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version != VERSION:
                 raise StoreError(
                     f"{file}: of version {version}, this assay has {VERSION}; move it away, and "
                     "add the results again"
@@ -98,10 +99,6 @@ def _make(file: Path) -> None:
         raise StoreError(f"{file}: {error}; free space, or name another folder") from None
     finally:
         new.unlink(missing_ok=True)
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def add(

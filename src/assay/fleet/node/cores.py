@@ -25,10 +25,6 @@ import os
 import sys
 import time
 
-# Scripts of the core are in a folder of their own.
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node"))
-
-import capacity
 import provenance
 
 #: Variables that say how many threads a library of numpy starts.
@@ -189,7 +185,7 @@ def main(seconds, windows):
         os.sched_getaffinity(0),
         lambda cpu: provenance.read(CPU.format(cpu) + "topology/thread_siblings_list"),
     )
-    bytes_ = size(free_memory(capacity.memory()), len(cpus))
+    bytes_ = size(free_memory(provenance.capacity.memory()), len(cpus))
 
     def work(cpu, together):
         os.sched_setaffinity(0, {cpu})

@@ -21,9 +21,6 @@ import threading
 import time
 from subprocess import DEVNULL, PIPE, STDOUT
 
-# Scripts of the core are in a folder of their own.
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node"))
-
 import provenance
 
 #: File with the address of rank 0, in the directory that all nodes share.

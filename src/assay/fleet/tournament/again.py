@@ -38,17 +38,15 @@ LOOKED_AT = 4000
 SHARED = (Kind.TRUNK, Kind.UPLINKS)
 
 
-def second_pass(
-    diagnosis: Diagnosis, partners: int = PARTNERS, fabric: Fabric | None = None
-) -> list[list[Link]]:
+def second_pass(diagnosis: Diagnosis, fabric: Fabric | None = None) -> list[list[Link]]:
     """Rounds of pairs that show whether the suspects are at fault; empty without suspects.
 
-    Each suspect is measured `partners` times with good nodes, those of its own switch first, and
-    with the same ones again if there are few. A suspected pair is measured again as often. An equal
-    number of pairs of good nodes run at the same time as controls. If all good nodes are partners,
-    the controls have rounds of their own in between: the load of the machine may change. No node is
-    in two pairs of a round. Suspected parts of the network are crossed by :data:`CROSSINGS` pairs
-    each, in rounds after these.
+    Each suspect is measured :data:`PARTNERS` times with good nodes, those of its own switch first,
+    and with the same ones again if there are few. A suspected pair is measured again as often. An
+    equal number of pairs of good nodes run at the same time as controls. If all good nodes are
+    partners, the controls have rounds of their own in between: the load of the machine may change.
+    No node is in two pairs of a round. Suspected parts of the network are crossed by
+    :data:`CROSSINGS` pairs each, in rounds after these.
     """
     suspects = diagnosis.suspects
     good = [node for node in diagnosis.nodes if node not in set(suspects)]
@@ -68,13 +66,13 @@ def second_pass(
         free = [one for one in others if node != one and frozenset((node, one)) not in named]
         # Those of its own switch, if these are two or more.
         near = [one for one in free if fabric and fabric.leaf(one) == fabric.leaf(node)]
-        pools[node] = near if len(near) >= min(2, partners) else free
+        pools[node] = near if len(near) >= 2 else free
     wanted: list[Link] = []
-    for turn in range(partners):
+    for turn in range(PARTNERS):
         wanted += [link for link, speed in links.items() if speed or turn < TRIES]
         for i, (node, pool) in enumerate(pools.items()):
             # Partners are spread over the machine, and two suspects never need the same at once.
-            step = turn * max(1, len(pool) // partners)
+            step = turn * max(1, len(pool) // PARTNERS)
             if pool and (node in of_speed or turn < TRIES):
                 wanted.append((node, pool[(i + step) % len(pool)]))
     rounds = _packed(wanted, set)
@@ -85,7 +83,7 @@ def second_pass(
         half = min(len(idle) // 2, len(pairs))
         controls.append(_neighbours(idle, half, fabric))
         pairs.extend(controls[-1])
-    lacking = partners - sum(map(len, controls)) if len(good) > 1 else 0
+    lacking = PARTNERS - sum(map(len, controls)) if len(good) > 1 else 0
     without = [turn for turn, there in enumerate(controls) if not there][: max(0, lacking)]
     for turn in reversed(without):
         rounds.insert(turn + 1, _neighbours(_turned(good, turn), 1, fabric))

@@ -58,9 +58,8 @@ def diagnose(
         found = board.search(metric, pairs)
         rest = pairs.without(found.cost)
         fit = localise.localise(rest, metric.threshold)
-        of_node, of_pair = (abs(metric.change(-at)) for at in (fit.node_limit, fit.pair_limit))
         base = math.exp(metric.sign * fit.base)
-        levels[metric.name] = Level(base, fit.noise, of_node, of_pair, found.distance)
+        levels[metric.name] = Level(base, fit.noise, found.distance)
         slow = [*_parts(metric, found), *board.slow(metric, pairs, fit, found.cost)]
         findings += slow
         if not slow:

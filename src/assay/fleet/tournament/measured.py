@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.accused import Against, How
-from assay.fleet.coordinator_log import CoordinatorLog, parse_coordinator_log
+from assay.fleet.coordinator_log import CoordinatorLog, read_coordinator_log
 from assay.fleet.topology.fabric import Fabric
 from assay.fleet.tournament import schedule
 from assay.fleet.tournament.again import second_pass
@@ -242,7 +242,7 @@ def fabric_of(said: Mapping[str, Any], nodes: Sequence[str]) -> Fabric:
 def tournament_of_job(plan_file: str, log_file: str) -> tuple[dict[str, Any], CoordinatorLog]:
     """The plan and the log of a job that runs."""
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
-    return plan, parse_coordinator_log(Path(log_file).read_text(encoding="utf-8"))
+    return plan, read_coordinator_log(log_file)
 
 
 def draw(plan_file: str, log_file: str) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def advice(plan_file: str, log_file: str) -> dict[str, Any]:
     ]
     diagnosis = diagnose(log.nodes, pair_metrics(plan["tolerances"]), found, fabric)
     number = {name: rank for rank, name in enumerate(log.nodes)}
-    again = second_pass(diagnosis, fabric=fabric)
+    again = second_pass(diagnosis, fabric)
     return {
         "again": diagnosis.verdict is Verdict.INCONCLUSIVE,
         "rounds": [[(number[a], number[b]) for a, b in pairs] for pairs in again],

@@ -112,20 +112,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Level:
-    """The level of healthy pairs in one metric, and the deviations that are visible above noise.
+    """The level of healthy pairs in one metric.
 
     :ivar base: the value of a healthy pair, in the unit of the metric.
     :ivar noise: relative standard deviation of one pair; too small if there are few nodes.
-    :ivar least_node: the smallest relative deviation for which a node is named.
-    :ivar least_pair: the smallest relative deviation for which a pair is named.
     :ivar distance: number of trunks between two nodes -> logarithm of the goodness that a healthy
         pair lacks for them; empty where they are unknown, or cost nothing.
     """
 
     base: float
     noise: float
-    least_node: float
-    least_pair: float
     distance: Mapping[int, float] = field(default_factory=dict)
 
 

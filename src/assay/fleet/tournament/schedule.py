@@ -1,14 +1,12 @@
 """The schedule of a tournament: all pairs of n nodes, in rounds with at most one pair per node.
 
 The schedule uses the circle method (Kirkman, "On a problem in combinations", 1847; Lucas,
-"Recreations mathematiques" II, 1883): one node stays, the others rotate around it. This file also
-runs on compute nodes with the Python that is installed there. So it needs Python 3.6 or newer, uses
-only the standard library, and imports no other module of Assay.
+"Recreations mathematiques" II, 1883): one node stays, the others rotate around it.
 """
 
-from typing import List, Optional, Sequence, Tuple
+from collections.abc import Sequence
 
-Pair = Tuple[int, int]
+Pair = tuple[int, int]
 
 #: With fewer partners a median is not reliable. Six partners outvote two faulty ones.
 FEWEST_ROUNDS = 6
@@ -24,7 +22,7 @@ def count(n: int) -> int:
     return n - 1 + n % 2
 
 
-def pairs_of_round(n: int, number: int) -> List[Pair]:
+def pairs_of_round(n: int, number: int) -> list[Pair]:
     """The pairs (a, b), a < b, of one round; nodes are 0 ... n - 1, `number` is 0 ... count(n) - 1.
 
     Each node is in one pair. If `n` is odd, one node has no pair in each round.
@@ -47,7 +45,7 @@ def pairs_of_round(n: int, number: int) -> List[Pair]:
     return found
 
 
-def rounds(n: int, limit: Optional[int] = None) -> List[List[Pair]]:
+def rounds(n: int, limit: int | None = None) -> list[list[Pair]]:
     """All rounds of `n` nodes; with a `limit`, that many of them, spread evenly over all.
 
     They are spread because a node meets consecutive partners in consecutive rounds, and these are
@@ -71,7 +69,7 @@ def sparse(n: int) -> int:
     return min(count(n), max(FEWEST_ROUNDS, (n - 1).bit_length()))
 
 
-def by_switch(groups: Sequence[Sequence[int]], limit: int) -> List[List[Pair]]:
+def by_switch(groups: Sequence[Sequence[int]], limit: int) -> list[list[Pair]]:
     """`limit` rounds of which half are within switches; the others are spread over all nodes.
 
     A sparse tournament on a large machine would otherwise have hardly a pair within a switch, and

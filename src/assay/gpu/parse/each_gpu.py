@@ -7,11 +7,14 @@ names of the GPUs are in the facts, so a reader sees whether they were emulated.
 from __future__ import annotations
 
 import json
-import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, convert, field
+from msgspec.structs import asdict
 
 from assay.gpu.parse import nvidia_smi
 from assay.parse.reading import Parsed, ParseError, Row, recogniser, split, without_warnings
@@ -21,6 +24,9 @@ VERSIONS = (1,)
 
 #: Kind of a copy, as the program says it.
 TO_DEVICE, TO_HOST, BETWEEN = "h2d", "d2h", "d2d"
+
+#: Whether source and target are the host -> kind of the copy.
+_KINDS = {(True, False): TO_DEVICE, (False, True): TO_HOST, (False, False): BETWEEN}
 
 #: The end of a copy that is no GPU.
 HOST = "host"
@@ -37,9 +43,40 @@ MOST = 64
 #: How each line of the program begins.
 _OURS = '{"'
 
-_OF_GPU = ("name", "uuid", "bus", "driver", "near")
-
 recognise = recogniser(re.compile(r'\{"program": "each_gpu".*'))
+
+
+_Count = Annotated[int, Meta(ge=1, le=10**6)]
+_Times = list[Annotated[float, Meta(gt=1e-12, lt=1e9)]]
+_Ends = tuple[int | None, int | None]
+
+
+class _Head(msgspec.Struct):
+    program: Literal["each_gpu"]
+    version: int
+    size: Annotated[int, Meta(ge=1, le=1 << 40)]
+    repeats: _Count
+    gpus: Annotated[int, Meta(ge=1, le=MOST)]
+    cuda: Annotated[int, Meta(ge=0, lt=10**6)]
+
+
+class _Gpu(msgspec.Struct):
+    name: str
+    uuid: str
+    bus: str
+    driver: str
+    near: str
+
+
+class _Copy(msgspec.Struct):
+    copy: str
+    source: int | None = field(name="from")
+    target: int | None = field(name="to")
+    access: bool
+    copies: _Count
+    gpu_seconds: _Times
+    host_seconds: _Times
+    wrong_at: Annotated[int, Meta(ge=0)] | None
 
 
 def parse_each_gpu(text: str) -> Parsed:
@@ -69,19 +106,20 @@ def parse_each_gpu(text: str) -> Parsed:
             raise ParseError(f"not understood ({error})"[:200], number, line) from None
     if not it.head:
         raise ParseError("no first line of each_gpu")
-    gpus, rows = it.gpus, it.rows()
+    gpus, rows = it.gpus, it.rows(it.head.size)
     wrong = _wrong(rows, gpus)
     problems += [*it.doubts, *(f"{who}: {what}" for who, what in wrong.items())]
-    whole = len(gpus) == it.head["gpus"] and len(rows) == len(gpus) * (len(gpus) + 1)
-    facts = {name: it.head[name] for name in ("size", "repeats", "cuda")}
+    whole = len(gpus) == it.head.gpus and len(rows) == len(gpus) * (len(gpus) + 1)
+    facts: dict[str, Any] = {"size": it.head.size, "repeats": it.head.repeats}
+    facts["cuda"] = f"{it.head.cuda // 1000}.{it.head.cuda % 1000 // 10}"
     facts["gpus"] = [gpus[each] for each in sorted(gpus)]
     if wrong:
         facts["wrong"] = wrong
     if it.during and not it.ended:
         facts["during"] = it.named(*it.during)
-    version = str(it.head["version"])
     return Parsed(
-        "each-gpu", PROGRAM, version, it.ended and whole, rows, UNITS, tuple(problems), facts
+        "each-gpu", PROGRAM, str(it.head.version), it.ended and whole, rows, UNITS, tuple(problems),
+        facts,
     )  # fmt: skip
 
 
@@ -97,18 +135,18 @@ def stray(text: str) -> list[str]:
 class _Output:
     """What the lines say so far.
 
-    :ivar copies: kind and ends of a copy -> what its line says.
+    :ivar copies: the ends of a copy, None for the host -> what its line says.
     :ivar doubts: what single lines say against themselves.
-    :ivar during: the ends of the way that was begun and has no copy yet; empty if there is none.
+    :ivar during: the ends of the way that was begun and has no copy yet; None if there is none.
     """
 
     def __init__(self) -> None:
-        self.head: dict[str, Any] = {}
+        self.head: _Head | None = None
         self.gpus: dict[int, dict[str, str]] = {}
-        self.copies: dict[tuple[str, Any, Any], Mapping[str, Any]] = {}
+        self.copies: dict[_Ends, _Copy] = {}
         self.doubts: list[str] = []
         self.reading = nvidia_smi.Reading()
-        self.during: tuple[Any, ...] = ()
+        self.during: _Ends | None = None
         self.ended = False
 
     def add(self, number: int, said: Mapping[str, Any]) -> None:
@@ -116,55 +154,70 @@ class _Output:
 
         :raises ValueError, LookupError, TypeError, OverflowError: the line is not understood.
         """
-        if self.ended or bool(self.head) == ("program" in said):
+        head = self.head
+        if self.ended or (head is None) != ("program" in said):
             raise ValueError("it is at a wrong place")
-        if "program" in said:
-            self.head = _head(said)
+        if head is None:
+            self.head = convert(said, _Head)
+            if self.head.version not in VERSIONS:
+                raise ValueError(f"unknown version {self.head.version}")
         elif "gpu" in said:
-            self._gpu(said)
+            number = convert(said["gpu"], Annotated[int, Meta(ge=0, lt=head.gpus)])
+            gpu = asdict(convert(said, _Gpu))
+            if number in self.gpus or gpu["bus"] in [other["bus"] for other in self.gpus.values()]:
+                raise ValueError("its number or its address is that of another GPU")
+            self.gpus[number] = gpu
         elif "smi" in said:
-            self.reading = nvidia_smi.parse_nvidia_smi(_typed(said["smi"], str))
+            self.reading = nvidia_smi.parse_nvidia_smi(convert(said["smi"], str))
         elif "next" in said:
-            source, target = _typed(said["next"], list)
-            self.during = _ends(source, target, self.gpus)
+            self.during = self._known(convert(said["next"], _Ends))
         elif "copy" in said:
-            way = _way(said, self.gpus)
-            if way in self.copies:
-                raise ValueError("this copy is there twice")
-            self.copies[way] = entry = _timed(said, self.head)
-            self.during = ()
-            for gpu, host in zip(entry["gpu_seconds"], entry["host_seconds"]):
-                if gpu > host * (1 + SHARE) + ROUNDED:
-                    self.doubts.append(
-                        f"line {number}: {self.named(*way[1:])}: the clock of the GPU says "
-                        f"{gpu:g} s, that of the host {host:g} s: no copy takes longer than the "
-                        "wait for it"
-                    )
+            self._copy(number, convert(said, _Copy), head)
         else:
-            self.ended = _typed(said["end"], bool)
+            self.ended = convert(said["end"], bool)
 
-    def _gpu(self, said: Mapping[str, Any]) -> None:
-        number = _number(said["gpu"], self.head["gpus"])
-        gpu = {name: _typed(said[name], str) for name in _OF_GPU}
-        known = self.gpus.values()
-        if number in self.gpus or gpu["bus"] in [other["bus"] for other in known]:
-            raise ValueError("its number or its address is that of another GPU")
-        self.gpus[number] = gpu
+    def _known(self, ends: _Ends) -> _Ends:
+        for end in ends:
+            if end is not None and end not in self.gpus:
+                raise ValueError(f"there is no GPU {end}")
+        return ends
 
-    def rows(self) -> tuple[Row, ...]:
+    def _copy(self, number: int, copy: _Copy, head: _Head) -> None:
+        ends = self._known((copy.source, copy.target))
+        if ends[0] == ends[1] or copy.copy != _KINDS[ends[0] is None, ends[1] is None]:
+            raise ValueError("the kind of the copy is not that of its ends")
+        if ends in self.copies:
+            raise ValueError("this copy is there twice")
+        for times in (copy.gpu_seconds, copy.host_seconds):
+            if len(times) != head.repeats:
+                raise ValueError(f"{len(times)} times of {head.repeats} repeats")
+        if copy.wrong_at is not None and copy.wrong_at >= head.size:
+            raise ValueError(f"{copy.wrong_at} is not below {head.size}")
+        self.copies[ends], self.during = copy, None
+        for gpu, host in zip(copy.gpu_seconds, copy.host_seconds):
+            if gpu > host * (1 + SHARE) + ROUNDED:
+                self.doubts.append(
+                    f"line {number}: {self.named(*ends)}: the clock of the GPU says {gpu:g} s, "
+                    f"that of the host {host:g} s: no copy takes longer than the wait for it"
+                )
+
+    def rows(self, size: int) -> tuple[Row, ...]:
         known = {gpu.uuid: gpu for gpu in self.reading.gpus}
-        found = []
-        for (kind, source, target), entry in self.copies.items():
+        found: list[Row] = []
+        for (source, target), copy in self.copies.items():
             ends = [self.gpus[end] for end in (source, target) if end is not None]
-            between = kind == BETWEEN
+            between, moved = copy.copy == BETWEEN, copy.copies * size / 1e9
             a, b = known.get(ends[0]["uuid"]), known.get(ends[-1]["uuid"])
             found.append({
-                "copy": kind,
+                "copy": copy.copy,
                 "from": HOST if source is None else str(source),
                 "to": HOST if target is None else str(target),
                 "joined": a.ways.get(b.number, "") if between and a and b else "",
                 "near": "" if between else ends[0]["near"],
-                **{name: entry[name] for name in UNITS},
+                "access": int(copy.access),
+                "rate": moved / statistics.median(copy.gpu_seconds),
+                "host_rate": moved / min(copy.host_seconds),
+                "wrong_at": -1 if copy.wrong_at is None else copy.wrong_at,
             })  # fmt: skip
         return tuple(found)
 
@@ -176,74 +229,6 @@ class _Output:
 def label(number: int | str, gpu: Mapping[str, str]) -> str:
     """A GPU in a message: its number, what the driver calls it, UUID and address on the PCI bus."""
     return f"GPU {number} ({gpu['name']}, {gpu['uuid']}, {gpu['bus']})"
-
-
-def _typed(value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise ValueError(f"{value!r:.40} is no {kind.__name__}")
-    return value
-
-
-def _number(value: Any, below: int) -> int:
-    number = int(_typed(value, int))
-    if not 0 <= number < below:
-        raise ValueError(f"{number!r:.40} is not below {below}")
-    return number
-
-
-def _head(said: Mapping[str, Any]) -> dict[str, Any]:
-    if said["program"] != PROGRAM or said["version"] not in VERSIONS:
-        raise ValueError(f"unknown version {said['version']!r:.40}")
-    cuda = _number(said["cuda"], 10**6)
-    return {
-        "version": said["version"],
-        "size": 1 + _number(_typed(said["size"], int) - 1, 1 << 40),
-        "repeats": 1 + _number(_typed(said["repeats"], int) - 1, 10**6),
-        "gpus": 1 + _number(_typed(said["gpus"], int) - 1, MOST),
-        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
-    }
-
-
-def _way(said: Mapping[str, Any], gpus: Mapping[int, Any]) -> tuple[str, Any, Any]:
-    """Kind and ends of a copy; an end that is the host is None."""
-    ends = _ends(said["from"], said["to"], gpus)
-    kinds = {(True, False): TO_DEVICE, (False, True): TO_HOST, (False, False): BETWEEN}
-    if kinds.get((ends[0] is None, ends[1] is None)) != said["copy"] or ends[0] == ends[1]:
-        raise ValueError("the kind of the copy is not that of its ends")
-    return said["copy"], *ends
-
-
-def _ends(source: Any, target: Any, gpus: Mapping[int, Any]) -> tuple[Any, Any]:
-    for end in (source, target):
-        if end is not None and _typed(end, int) not in gpus:
-            raise ValueError(f"there is no GPU {end!r:.40}")
-    return source, target
-
-
-def _timed(said: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, Any]:
-    """What a line says of its copies: rates, access, the first wrong byte, and both times."""
-    copies = 1 + _number(_typed(said["copies"], int) - 1, 10**6)
-    times = {
-        name: _seconds(said[name], head["repeats"]) for name in ("gpu_seconds", "host_seconds")
-    }
-    moved = copies * head["size"] / 1e9
-    wrong = said["wrong_at"]
-    return {
-        **times,
-        "access": int(_typed(said["access"], bool)),
-        "rate": moved / statistics.median(times["gpu_seconds"]),
-        "host_rate": moved / min(times["host_seconds"]),
-        "wrong_at": -1 if wrong is None else _number(wrong, head["size"]),
-    }
-
-
-def _seconds(values: Any, repeats: int) -> Sequence[float]:
-    found = [float(value) for value in _typed(values, list) if type(value) in (int, float)]
-    if len(found) != repeats or len(values) != repeats:
-        raise ValueError(f"{len(values)} times of {repeats} repeats")
-    if not all(math.isfinite(value) and 1e-12 < value < 1e9 for value in found):
-        raise ValueError("a time is not a measurement")
-    return found
 
 
 def _wrong(rows: Sequence[Row], gpus: Mapping[int, Mapping[str, str]]) -> dict[str, str]:

@@ -1,16 +1,13 @@
-"""nvbandwidth of NVIDIA, 0.1 to 0.8: matrices of copies between host and GPUs, as text or JSON.
+"""nvbandwidth of NVIDIA, 0.1 to 0.8: matrices of copies between host and GPUs, as text.
 
-output.cpp prints the text, json_output.cpp the JSON (``--json``, since 0.5). The program compares
-what it copied. Since 0.6, text ends with a note. Before, it has no last line, so one that was cut
-between two tests looks whole. Of several matrices of a test, JSON names only the last.
+output.cpp prints the text. The program compares what it copied. Since 0.6, text ends with a note.
+Before, it has no last line, so one that was cut between two tests looks whole.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Sequence
 
 from assay.parse import Parsed, ParseError, Row
 from assay.parse.reading import read_as, recogniser, split, without_warnings
@@ -20,7 +17,6 @@ KNOWN = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8")
 PROGRAM = "nvbandwidth"
 
 _VERSION = re.compile(r"nvbandwidth Version: v?(\S+)")
-_JSON = re.compile(r'\s*"nvbandwidth"\s*:\s*\{?')
 _RUNNING = re.compile(r"Running (\w+)\.")
 _WAIVED = re.compile(r"Waiving \w+\.|Waived: ?")
 _MATRIX = re.compile(r"((?:memcpy|memory|multicast|Device to|Bisect) .*?)(?: \((GB/s|ns)\))?")
@@ -29,22 +25,7 @@ _ERROR = re.compile(r"(?:ERROR|Error|NVML_ERROR|ASSERT)\b.*| ?Invalid value .*|\
 _LAST = "Performance can vary with software drivers, hardware clocks, and system topology."
 _COLUMNS = {"GB/s": Column("bandwidth", "GB/s"), "ns": Column("latency", "ns")}
 
-recognise = recogniser(_VERSION, _JSON, _RUNNING, re.compile(r"memcpy .* bandwidth \(GB/s\)"))
-
-
-class _Case(msgspec.Struct):
-    name: str
-    status: str
-    bandwidth_description: str = ""
-    bandwidth_matrix: list[list[str]] = []
-    sum: float = 0.0
-    error: str = ""
-
-
-class _Body(msgspec.Struct):
-    version: str
-    testcases: list[_Case] = []
-    error: str = ""
+recognise = recogniser(_VERSION, _RUNNING, re.compile(r"memcpy .* bandwidth \(GB/s\)"))
 
 
 def parse_nvbandwidth(text: str) -> Parsed:
@@ -56,12 +37,10 @@ def parse_nvbandwidth(text: str) -> Parsed:
     Facts: ``waived``, how many tests could not run here; ``latencies``, the rows of the matrices in
     ns, with ``latency`` for the bandwidth.
 
-    :raises ParseError: no test, or a report in JSON of another form.
+    :raises ParseError: no test.
     """
     problems: list[str] = []
     lines = list(without_warnings(split(text)))
-    if any(_JSON.fullmatch(said) for _, said in lines):
-        lines = list(_as_text(lines, problems))
     version, test, what, unit, note, waived = "", "", "", "", False, 0
     columns: list[str] | None = None
     pending = ""
@@ -115,34 +94,3 @@ def _other_sum(stated: Line, rows: Sequence[Row], column: Column) -> list[str]:
         if abs(its - float(total[column.name])) > 0.006 * (len(rows) + 1) + 1e-5 * its:
             problems.append(f"line {stated[0]}: the sum is {stated[1]}, that of the rows {its:.2f}")
     return problems
-
-
-def _as_text(lines: Sequence[Line], problems: list[str]) -> Iterator[Line]:
-    """What the text would say of a report in JSON."""
-    plain = [said for _, said in lines]
-    begin = plain.index("{") if "{" in plain else 0
-    end = len(plain) - plain[::-1].index("}") if "}" in plain else len(plain)
-    try:
-        report = msgspec.json.decode("\n".join(plain[begin:end]), type=dict[str, _Body])
-    except msgspec.ValidationError as error:
-        raise ParseError(f"not a report of nvbandwidth: {error}") from None
-    except (msgspec.DecodeError, RecursionError):
-        raise ParseError("the report is cut short or damaged") from None
-    for body in report.values():
-        yield 0, f"nvbandwidth Version: {body.version}"
-        yield 0, f"ERROR: {body.error}" if body.error else ""
-        for case in body.testcases:
-            if case.status == "Waived":
-                yield 0, "Waived:"
-                continue
-            yield 0, f"Running {case.name}."
-            if case.error or case.status != "Passed":
-                yield 0, f"ERROR: {case.name}: {case.status} {case.error}"
-            if table := case.bandwidth_matrix:
-                yield 0, case.bandwidth_description
-                yield 0, " ".join(map(str, range(len(table[0]))))
-                one = "GPU(row)" in case.bandwidth_description
-                for k, values in enumerate(table[-len(table[0]) :] if one else table):
-                    yield 0, f"{k} {' '.join(values)}"
-                yield 0, f"SUM {case.name} {case.sum!r}"
-    yield 0, _LAST

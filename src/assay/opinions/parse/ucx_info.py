@@ -24,18 +24,16 @@ _COLUMNS = (SIZE, Column("bandwidth", "MB/s", factor=MIB_PER_S))
 recognise = recogniser(_TITLE)
 
 
-def parse_ucx_info(text: str, *, last_size: int | None = None) -> Parsed:
+def parse_ucx_info(text: str) -> Parsed:
     """The rows: ``size`` [B] and ``bandwidth`` [MB/s, 10^6 B/s], 4 KiB to 256 MiB.
 
     The version is known if ``-v`` was given too.
 
-    :param last_size: the last size [B], if the program was changed to end at another size.
     :raises ParseError: the table is not in the text.
     """
     lines, problems = body(text)
     title, _ = begun(lines, _TITLE, (), "no table of memory copies (ucx_info -M)")
-    last = LAST if last_size is None else last_size
-    table = Table("ucx_info -M", _COLUMNS, last, problems, FIRST)
+    table = Table("ucx_info -M", _COLUMNS, LAST, problems, FIRST)
     for number, line in lines[title + 1 :]:
         row = _ROW.fullmatch(line)
         if line:

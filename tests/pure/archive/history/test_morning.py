@@ -36,7 +36,7 @@ def alone(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(nodes, "PARTS", {"part": ("-", ("rate",))})
         histories.write(tmp_path, sessions)
         monkeypatch.setattr(morning.session, "newest", lambda _: Path())
-        monkeypatch.setattr(morning.session, "load", lambda _: last)
+        monkeypatch.setattr(morning.session, "load_session", lambda _: last)
         code = cli.main([])
         return code, capsys.readouterr().out.splitlines()
 

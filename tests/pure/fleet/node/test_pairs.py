@@ -17,6 +17,10 @@ def pairs():
     sys.modules.pop("pairs", None)
 
 
+#: How a program ends that says nothing.
+ENDED = {"rc": 0, "seconds": 1.0, "out": ""}
+
+
 class Node:
     """A member that only notes its orders."""
 
@@ -24,7 +28,7 @@ class Node:
         self.host, self.rank, self.orders, self.serve = f"node{rank}", rank, orders, serve
 
     def ask(self, order, limit):
-        answer = self.serve() if order["do"] == "serve" else {"rc": 0, "seconds": 1.0}
+        answer = self.serve() if order["do"] == "serve" else dict(ENDED)
         self.orders.append((order["do"], self.rank))
         return answer
 

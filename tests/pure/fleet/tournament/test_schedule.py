@@ -1,9 +1,5 @@
-import ast
-import subprocess
-import sys
 from collections import Counter
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -64,15 +60,3 @@ def test_the_partners_of_few_rounds_are_spread_over_the_machine():
 def test_what_makes_no_tournament_is_said(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_it_runs_alone_on_a_compute_node():
-    """It runs with an old Python, and without this package."""
-    path = Path(schedule.__file__)
-    tree = ast.parse(path.read_text(), feature_version=(3, 6))
-    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"typing"}
-    assert not any(isinstance(node, ast.Import) for node in ast.walk(tree))
-    script = "import runpy,sys; print(len(runpy.run_path(sys.argv[1])['rounds'](10)))"
-    command = [sys.executable, "-I", "-S", "-c", script, str(path)]
-    assert subprocess.run(command, capture_output=True, check=True, text=True).stdout == "9\n"

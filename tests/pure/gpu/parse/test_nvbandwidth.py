@@ -3,33 +3,14 @@
 No GPU printed `made.txt`. It has the form of output.cpp of 0.8, with numbers made by hand.
 """
 
-import json
-
 import pytest
 from real_outputs import incomplete, problems, refused, texts
 
 from assay.gpu.parse import nvbandwidth
-from assay.parse import ParseError
-from assay.parse.registry import recognise
 
 TEXT = texts("nvbandwidth")["made"]
 NOTE = TEXT[TEXT.index("NOTE: ") :]
 BOTH = "memcpy CE GPU(row) <-> GPU(column) Total bandwidth (GB/s)"
-CASES = [
-    {"name": "host_to_device_memcpy_ce", "status": "Passed", "sum": 101.0,
-     "bandwidth_description": "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)",
-     "bandwidth_matrix": [["51.2512", "49.7488"]]},
-    {"name": "device_to_device_bidirectional_memcpy_read_ce", "status": "Passed", "sum": 1200.0,
-     "bandwidth_description": BOTH,
-     "bandwidth_matrix": [["N/A", "300.5"], ["301.5", "N/A"], ["N/A", "600"], ["600", "N/A"]]},
-    {"name": "device_to_device_memcpy_write_ce", "status": "Waived"},
-]  # fmt: skip
-
-
-def report(**more):
-    """The report in JSON, as json_output.cpp of 0.8 lays it out."""
-    body = {"version": "v0.8", "testcases": CASES, **more}
-    return json.dumps({"nvbandwidth": body}, indent="\t").replace('": ', '" : ') + "\n"
 
 
 def test_each_copy_is_a_row_and_a_time_is_apart():
@@ -53,35 +34,6 @@ def test_older_forms_and_those_of_several_nodes_are_read(labels):
 
     assert len(parsed.rows) == 8 + (labels[1] != "1") * 3
     assert nvbandwidth.parse_nvbandwidth(old).sound
-
-
-def test_a_report_in_json_has_the_same_rows():
-    parsed = nvbandwidth.parse_nvbandwidth(report())
-
-    assert recognise(report()) == "nvbandwidth"
-    assert parsed.sound, parsed.problems
-    assert [row["bandwidth"] for row in parsed.rows] == [51.2512, 49.7488, 600, 600]
-    assert parsed.facts["waived"] == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (report(error="CUDA is gone"), "ERROR: CUDA is gone"),
-        (report(testcases=[*CASES, {"name": "x", "status": "Error"}]), "ERROR: x: Error"),
-        (report(testcases=[{**CASES[0], "sum": 7.0}]), "the sum is 7.0, that of the rows 101.00"),
-    ],
-)
-def test_an_error_in_json_is_a_problem(text, said):
-    parsed = nvbandwidth.parse_nvbandwidth(text)
-
-    assert any(said in problem for problem in parsed.problems), parsed.problems
-
-
-@pytest.mark.parametrize("text", [report()[:-20], report().replace('"Passed"', "1")])
-def test_a_report_that_is_cut_or_of_another_form_is_refused(text):
-    with pytest.raises(ParseError, match=r"cut short or damaged|not a report"):
-        nvbandwidth.parse_nvbandwidth(text)
 
 
 test_a_bad_line_is_a_problem = problems(

@@ -435,6 +435,17 @@ def test_a_plan_beside_a_second_lane_stays_a_plan():
     ).unproven == (1024,)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ucp_worker.c:1903 UCX INFO perftest inter-node cfg#0 tag(rc_verbs/erdma_0:1)\n",
+        "UCX INFO ucp_context_0 inter-node cfg#1 tag(rc_verbs/erdma_0:1)\n",
+    ],
+)
+def test_lanes_whose_line_names_no_process(line):
+    assert lanes_of(line) == ("only lane", {"rc_verbs/erdma_0:1": 1.0})
+
+
 def test_a_line_without_a_process_is_torn_where_others_have_one():
     whole = said("ucp_context_0 inter-node cfg#1 tag(tcp/eth0)")
     torn = "ucp_context_0 inter-node cfg#1 tag(rc_mlx5/mlx5_0:1)\n"

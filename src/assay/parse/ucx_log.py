@@ -5,7 +5,8 @@ tag(...)`` or ``ucp_context_0 intra-node cfg#1 tag(...)``), the protocol tables 
 UCX_PROTO_INFO=y (from 1.13 on), and the tables with a count of UCX_PROTO_INFO=used (1.21 and
 later). Lines of several processes may be interleaved, and may be torn if mpirun forwarded them in
 pieces. The parser ignores a row that is not complete. With one log file for each process
-(UCX_LOG_FILE) no line is torn.
+(UCX_LOG_FILE) no line is torn. If no line names its process, as in what somebody copied by hand and
+in the tables of ``ucx_info -e``, all lines belong to one process without a name.
 
 Formats: src/ucp/proto/proto_debug.c:ucp_proto_select_elem_info, src/ucp/proto/proto_multi.c:
 ucp_proto_multi_query_config, src/ucp/core/ucp_worker.c:ucp_worker_print_used_tls,
@@ -275,6 +276,7 @@ _LAST_WORDS = re.compile(
     r"(?:\[[^\s\[\]:]+:\d{1,9} *:[^\]\s]*:\d{1,9}\] +(?:\S+:\d{1,9} +)?|:\d{1,9} +Fatal: )(.*)"
 )
 _FIRST_COPY = re.compile(r"mpool uct_scopy_iface_tx_mp: allocated chunk")
+_BY_NOBODY = re.compile(r"(?:(?<!\S)[^\s:]{1,200}:\d{1,9} {1,9})?UCX {1,9}INFO {1,9}")
 _CONFIG_NAME = re.compile(r"(?:.*\b)?(?:cfg#\d+|ep_cfg\[\d+\])")
 _TITLE = re.compile(r"(?P<kind>.+?)(?:\((?P<variant>[^)]*)\))? (?:from|into|of) (?P<memory>.+)")
 _RANGE = re.compile(
@@ -286,9 +288,10 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
 def parse_ucx_log(text: str) -> UcxLog:
     """Read the output of one job. Never raises; lines that are not understood are ignored."""
-    reader = _Reader()
-    for line in text.replace("\0", "").splitlines():
-        reader.line(line)
+    reader, text = _Reader(), text.replace("\0", "")
+    read = reader.line if _PREFIX.search(text) else reader.line_of_nobody
+    for line in text.splitlines():
+        read(line)
     return reader.result()
 
 
@@ -325,6 +328,17 @@ class _Reader:
                 self._cells(process, said)
             elif match := _MESSAGE.match(said):
                 self._message(process, match[1], match[2])
+
+    def line_of_nobody(self, line: str) -> None:
+        """Read a line of a log in which no line names its process."""
+        self._before_the_log(line)
+        said = _BY_NOBODY.sub("", line.strip("# \t\r"))
+        if said.startswith("|"):
+            self._cells(("", 0), said)
+        elif _LANES.match(said):
+            self._message(("", 0), "INFO", said)
+        if self.configs or self.without_messages or self.open:
+            self.processes.add(("", 0))
 
     def _before_the_log(self, text: str) -> None:
         """Read a message from before the log was opened; its prefix does not name the process."""

@@ -354,7 +354,7 @@ def said(text, process="n1:42", place="ucp_worker.c:1905"):
     return f"[1700000000.000001] [{process}:0] {place:>22} UCX  INFO  {text}\n"
 
 
-def protocols(config, title, *rows, before="[1.000000] [node01:7:0] | "):
+def protocols(config, title, *rows, before="| "):
     """A table as ucp_proto_select_elem_info prints it: range, description, lanes of each row."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     left = max(widths[0], len(config))
@@ -407,10 +407,13 @@ TAG = "tagged message by ucp_tag_send*(multi) from host memory"
 SHARED = "50% on rc_mlx5/mlx5_0:1/path0 and 50% on rc_mlx5/mlx5_2:1/path0"
 
 
-def test_two_paths_of_two_devices_are_two_lanes():
+@pytest.mark.parametrize("before", ["| ", "  | ", "# | "])
+def test_tables_whose_lines_name_no_process(before):
+    """As of ``ucx_info -e``, or copied without the begin of each line."""
     name, rows = "perftest inter-node cfg#0", [("0..2K", "short", "rc_mlx5/mlx5_0:1/path0")]
-    text = protocols(name, PUT, *rows, ("2049..inf", "zero-copy", SHARED))
+    text = protocols(name, PUT, *rows, ("2049..inf", "zero-copy", SHARED), before=before)
     log = parse_ucx_log(text)
+    assert log.processes == {("", 0)}
     assert len(log.tables[0].rows) == 2
     rails = {"rc_mlx5/mlx5_0:1/path0": 0.5, "rc_mlx5/mlx5_2:1/path0": 0.5}
     assert carriers(log, [1 << 20]).lanes == rails
@@ -418,7 +421,7 @@ def test_two_paths_of_two_devices_are_two_lanes():
 
 def test_a_table_of_an_endpoint_to_itself_proves_nothing():
     row = ("0..inf", "eager short", "rc_mlx5/mlx5_0:1")
-    assert lanes_of(protocols("ucx_info self cfg#0", TAG, row)) == ("none", {})
+    assert lanes_of(protocols("ucx_info self cfg#0", TAG, row, before="# | ")) == ("none", {})
 
 
 def test_active_messages_count_where_no_message_is_tagged():

@@ -207,7 +207,7 @@ def _pattern(parsed: Parsed) -> str:
 
 def _tables(parsed: Parsed) -> dict[str, list[Mapping[str, Any]]]:
     """The rows with a message size, of each program, number of ranks and way in the output."""
-    parts = ("ranks", "test", "way")
+    parts = ("ranks", "test", "way", "memory")
     several = [at for at in parts if len({row.get(at) for row in parsed.rows}) > 1]
     named = (
         (" ".join(f"{at} {row[at]}" for at in several if row[at] != ""), row)

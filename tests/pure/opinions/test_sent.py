@@ -201,14 +201,19 @@ def test_all_reduce_of_nccl_over_sockets_is_not_infiniband(judged):
     assert "FAIL: the bytes took NET/Socket" in out
 
 
-def test_each_test_of_an_output_is_a_line_over_sizes_with_short_names(judged, tmp_path):
-    one = (DATA / "nccl-tests/sendrecv.2.17.n2g1.txt").read_text()
-    judged(one + one.replace("sendrecv_perf", "hypercube_perf"))
+def test_each_way_of_a_copy_is_a_line_over_sizes_with_short_names(judged, tmp_path):
+    text = (DATA / "bandwidth-test/shmoo-csv.txt").read_text()
+    rows = [line for line in text.splitlines(keepends=True) if "H2D-Paged" in line]
+    back = "".join(rows).replace("H2D-Paged", "D2H-Pinned")
+    dots = "." * 162
+
+    judged(text.replace(dots, dots * 2).replace(rows[-1], rows[-1] + back))
 
     drawn = (tmp_path / "sent.svg").read_text()
-    assert "test sendrecv_perf" in drawn
-    assert "test hypercube_perf" in drawn
+    assert "way H2D memory pageable" in drawn
+    assert "way D2H memory pinned" in drawn
     assert ">256\xa0KiB<" in drawn
+    assert "68000000\xa0B" in drawn
 
 
 def test_it_needs_no_checkout_around():

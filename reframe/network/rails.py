@@ -6,7 +6,7 @@ Runs:      osu_bw ...
 Where:     +inter-node +rails +<transport>
 Stacks:    +osu
 Proves:    exit code 0 and a complete output; the transport that carried the bytes, by the log of
-           UCX; one world of the ranks asked for; a pass clears latency and rate
+           UCX; one world of the ranks asked for; a pass clears rate
 Judged by: references of bandwidth_8B [MB/s], bandwidth_8KiB [MB/s], bandwidth_64KiB [MB/s],
            bandwidth_1MiB [MB/s]; the shape of the curve; the peak of each
 Takes:     at most 10 min for a launch; in the smoke profile: 20 of 20 cases
@@ -17,6 +17,7 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from assay.declared import OF_NETWORK
 from assay.prove import links, transports
 from assay.run.osu import OsuBase
 from assay.run.site import link_peaks
@@ -43,6 +44,7 @@ class OsuRails(OsuBase):
     valid_prog_environs = ["+osu"]
     executable = "osu_bw"
     declares = osu_metrics("bw")
+    proves = {"rate": OF_NETWORK["rate"]}
 
     @run_after("init")
     def several(self):

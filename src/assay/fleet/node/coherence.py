@@ -19,7 +19,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import capacity
 import meeting
 import provenance
 
@@ -82,11 +81,11 @@ def read(path, wanted, within):
 
 def place(directory):
     """Where this process runs, and what the directory is there."""
-    found = capacity.file_system(directory)
+    found = provenance.capacity.file_system(directory)
     wanted = ("type", "source", "mount", "error")
     return {
         "boot": provenance.read(BOOT),
-        "type_of_statfs": capacity.MAGIC.get(capacity.magic(directory)),
+        "type_of_statfs": provenance.capacity.MAGIC.get(provenance.capacity.magic(directory)),
         **{key: found[key] for key in wanted if found.get(key)},
     }
 

@@ -10,7 +10,7 @@ from reframe.core.builtins import run_after, variable
 from reframe.core.exceptions import PerformanceError
 
 from assay.judge import Verdict
-from assay.parse import Parsed, ParseError
+from assay.parse import Parsed, ParseError, openmpi
 from assay.prove import transports
 from assay.prove.plan import within
 from assay.run.mpi import MpiCheck, TransportMixin
@@ -105,7 +105,7 @@ class Paired(MpiCheck):
         for way, number, folder in paired.launches(self.ways, self.rounds):
             if not folder.is_dir() or way not in self.proven:
                 continue
-            world = self.mpi_library.world(text(folder / "stderr"))
+            world = openmpi.parse_openmpi(text(folder / "stderr"))
             of_launch = self._parts[way, number] if parsed else None
             proof = self.proof_of(way, folder, world, of_launch)
             for problem in [*self.world_problems(world), *proof.problems]:

@@ -100,7 +100,7 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         return osu.parse_osu(self.stdout_text())
 
     def sent(self, parsed):
-        """The messages between the ranks, as :func:`gpu_paths.prove` takes them."""
+        """The messages between the ranks, as :func:`gpu_paths.prove_gpu_paths` takes them."""
         raise NotImplementedError
 
     def examine(self, parsed):

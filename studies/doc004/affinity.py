@@ -64,6 +64,7 @@ class MoreRails(StrictCheck):
     @run_after("init")
     def operands(self):
         self.descr = f"bandwidth over the number of rails over {self.transport}"
+        self.valid_systems = [f"+inter-node +rails +{self.transport}"]
         measured = suite_rails.OsuRails
         for rails in suite_rails.RAILS:
             (variant,) = measured.get_variant_nums(rails=rails, transport=self.transport)

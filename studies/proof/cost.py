@@ -8,6 +8,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.gpu import gpu_health, gpu_paths
 from assay.gpu.bases import GpuMixin
+from assay.parse import openmpi
 from assay.prove import steering
 from assay.run.ucx import LOG_FILES, said, text
 
@@ -60,7 +61,7 @@ class BareAndProven(rfm.RegressionTestPlugin):
     def examine(self, parsed):
         problems = super().examine(parsed)
         for way, number, folder in paired.launches((BARE,), self.rounds):
-            world = self.mpi_library.world(text(folder / "stderr"))
+            world = openmpi.parse_openmpi(text(folder / "stderr"))
             if any(folder.glob(LOG_FILES)) or world.selected:
                 # The ratio of two launches that both log is 1, whatever the logs cost.
                 problems.append(

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 SETTINGS = """\
 from assay import sites
 
-site_configuration = sites.beside("settings.py", "assay.yaml")
+site_configuration = sites.from_yaml(__file__)
 """
 
 #: Their test for all partitions, and one that asks for a word that Assay has, too.
@@ -76,7 +76,8 @@ def site(tmp_path):
         theirs = {"systems": systems, "environments": environments}
         (tmp_path / "settings.py").write_text(f"{head}site_configuration = {theirs!r}\n")
         stacks = stacks or {"gnu": {"features": ["mpi", "osu", "hpl"]}}
-        words = {"system": "theirs", "places": places, "stacks": stacks}
+        words = {"beside": ["settings.py"], "system": "theirs", "places": places}
+        words["stacks"] = stacks
         (tmp_path / "assay.yaml").write_text(yaml.safe_dump(words, sort_keys=False))
         recorded = [{"for": {"partition": "*"}, "why": "a test of the suite"}]
         text = yaml.safe_dump({"references": [], "recorded": recorded})
@@ -166,7 +167,7 @@ SHAPES = {
     ),
     "pbs": (
         partition("p", "pbs", "mpiexec", resources=[{"name": "gpu", "options": ["-l ngpus=2"]}]),
-        {"node": {"features": ["intra-node", "posix"], "set": {"access": ["-q long"]}}},
+        {"node": {"features": ["intra-node", "posix"], "access": ["-q long"]}},
     ),
     "lsf": (partition("p", "lsf", "lrun"), {"node": {"features": ["intra-node", "posix"]}}),
     "own-launcher": (

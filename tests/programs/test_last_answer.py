@@ -114,7 +114,7 @@ def test_a_run_that_goes_on_has_no_answer_yet(bench, passed):
     code = (
         "import sys; from pathlib import Path; from assay.store import running\n"
         "running.runner.around = lambda _: None\n"
-        "running.begin(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+        "running.begin_session(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(bench.results)],

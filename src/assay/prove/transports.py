@@ -36,6 +36,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.parse import ucx_log
+from assay.parse.reading import Process
 from assay.parse.ucx_log import UcxLog, transport_of
 
 
@@ -210,11 +211,14 @@ def prove_transport(
     return Proof(carried.means, ", ".join(versions) or None, dict(carried.lanes), tuple(problems))
 
 
-def _devices_to_peers(log: UcxLog) -> set[str]:
-    """The devices of the lanes to other processes."""
-    lanes = (lane for config in log.peer_configs() for lane in config.lanes if "/" in lane)
-    # Some versions name a path behind the device: rc_mlx5/mlx5_0:1/path0.
-    return {lane.split("/")[1] for lane in lanes}
+def devices_to_peers(log: UcxLog) -> dict[Process, set[str]]:
+    """The devices of the lanes that each process has to other processes."""
+    found: dict[Process, set[str]] = {}
+    for config in log.peer_configs():
+        # Some versions name a path behind the device: rc_mlx5/mlx5_0:1/path0.
+        devices = {lane.split("/")[1] for lane in config.lanes if "/" in lane}
+        found.setdefault(config.process, set()).update(devices)
+    return found
 
 
 #: A device of tcp behind which there is no other node.
@@ -226,7 +230,7 @@ def bridges(log: UcxLog) -> list[str]:
     return [
         f"UCX has a lane over {name} to the peer, a bridge inside the node: UCX_NET_DEVICES (extra "
         "network_device) names the device"
-        for name in sorted(_devices_to_peers(log))
+        for name in sorted({name for found in devices_to_peers(log).values() for name in found})
         if _BRIDGE.fullmatch(name)
     ]
 
@@ -236,7 +240,7 @@ def rails(log: UcxLog, devices: Sequence[str]) -> list[str]:
 
     :param devices: the devices that the run was to use side by side (``mlx5_0:1``).
     """
-    open_to_peer = _devices_to_peers(log)
+    open_to_peer = {name for found in devices_to_peers(log).values() for name in found}
     return [
         *(f"UCX has no lane over {device} to the peer" for device in devices
           if device not in open_to_peer),

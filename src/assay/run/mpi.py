@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before
@@ -380,13 +381,14 @@ class TransportMixin(UcxMixin):
         if self.transport == "cma" and "image" in self.current_environ.extras:
             self.prerun_cmds += _SKIP_WITHOUT_CMA
 
-    def path_variables(self, device: str | None = None) -> dict[str, str]:
+    def path_variables(self, device: str | None = None, stack: Any = None) -> dict[str, str]:
         """Variables of UCX that force the path under test; skips what this UCX cannot run.
 
         :param device: the network devices to use; by default those of the partition.
+        :param stack: another environment than that of the case.
         """
         device = device or self.current_partition.extras.get("network_device")
-        return self._variables_of(self.transport, device)
+        return self._variables_of(self.transport, device, stack)
 
     def sizes(self, parsed: Parsed) -> list[int]:
         """Message sizes [B] whose path must be proven: those of the curve, none of a collective."""

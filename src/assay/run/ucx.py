@@ -42,16 +42,20 @@ def errors(log: UcxLog) -> list[str]:
 class UcxMixin(rfm.RegressionTestPlugin):
     """A program over UCX. Name this mixin before :class:`assay.run.strict.StrictCheck`."""
 
-    def _ucx_version(self) -> str:
-        """UCX version of the program; a stack that does not state it is skipped, and red."""
-        extras = self.current_environ.extras
+    def _ucx_version(self, stack: Any = None) -> str:
+        """UCX version of the program; the case is skipped if the stack does not state it, and red.
+
+        :param stack: another environment than that of the case.
+        """
+        extras = (stack or self.current_environ).extras
         version = extras.get("ucx_version")
         other = "; state mpi, if its MPI is not Open MPI"
         if not hasattr(type(self), "mpi_library"):
             other = ""
             # ucx_perftest may be of another UCX than the one that the MPI loads.
             version = extras.get("ucx_tools_version", version)
-        why = f"this stack does not say which UCX it has (ucx_version){other}"
+        which = f"the stack {stack.name}" if stack else "this stack"
+        why = f"{which} does not say which UCX it has (ucx_version){other}"
         self.leave_out("undescribed", version is None, why)
         return str(version)
 
@@ -60,14 +64,17 @@ class UcxMixin(rfm.RegressionTestPlugin):
         ran = sorted({version for version, _ in log.versions.values()})
         return ran[0] if ran and self._of_modules else self._ucx_version()
 
-    def _variables_of(self, transport: str, device: str | None = None) -> dict[str, str]:
+    def _variables_of(
+        self, transport: str, device: str | None = None, stack: Any = None
+    ) -> dict[str, str]:
         """Variables that allow UCX only this transport; skips what its UCX cannot run.
 
         :param device: see :func:`assay.prove.transports.transport_variables`.
         """
-        version = self._ucx_version()
+        version = self._ucx_version(stack)
         refused = transports.unusable(transport, version, device)
-        self.leave_out("not-here", refused, str(refused))
+        which = f"the stack {stack.name}: " if stack else ""
+        self.leave_out("not-here", refused is not None, f"{which}{refused}")
         gid_index = self.current_partition.extras.get("gid_index")
         return transports.transport_variables(transport, version, device, gid_index)
 

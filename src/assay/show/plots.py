@@ -43,8 +43,8 @@ GREY = "#555555"
 #: Scales of what lines are drawn over: sizes [B] and counts to base 2, orders of a matrix.
 SIZES, COUNTS, ORDERS = "sizes", "counts", "orders"
 
-#: How many labels an axis has room for: of sizes, of orders.
-MOST_POWERS, MOST_ORDERS = 5, 5
+#: How many labels an axis has room for: of all sizes, of powers of two among more, of orders.
+MOST_SIZES, MOST_POWERS, MOST_ORDERS = 8, 5, 5
 
 #: Most nodes of a grid of pairs whose squares hold their numbers, and letters of upright names.
 MOST_WRITTEN, MOST_LETTERS = 12, 30
@@ -226,9 +226,16 @@ def _scale_x(axes: Any, scale: str, xs: Sequence[float]) -> None:
         axes.set_xscale("log", base=2)
         margin = 1.3 if scale == SIZES else 1.15
         axes.set_xlim(xs[0] / margin, xs[-1] * margin)
-        counts = ticker.FixedLocator(_apart(xs, 14 if xs[-1] < 1000 else 9))
-        powers = ticker.LogLocator(base=2, numticks=MOST_POWERS)
-        axis.set_major_locator(counts if scale == COUNTS else powers)
+        if scale == COUNTS:
+            labelled = _apart(xs, 14 if xs[-1] < 1000 else 9)
+        elif len(xs) <= MOST_SIZES:
+            labelled = _apart(xs, MOST_SIZES)
+        else:  # some programs measure multiples of 1000 B, whose names are long
+            first, last = math.ceil(math.log2(xs[0])), math.floor(math.log2(xs[-1]))
+            powers = [x for x in xs if math.log2(x).is_integer()]
+            powers = powers or [2.0**k for k in range(first, last + 1)] or [*xs]
+            labelled = _apart(powers, MOST_POWERS)
+        axis.set_major_locator(ticker.FixedLocator(labelled))
         axis.set_minor_locator(ticker.NullLocator())
     axis.set_major_formatter(ticker.FuncFormatter(lambda x, _: text(round(x))))
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from bench import ROOT, Recorded, live_program, live_ucx
 
-from assay.describe import detect
+from assay.describe import ask, detect
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def test_the_recorded_run_passes_and_each_fault_fails_with_its_reason(bench):
 
 
 def test_a_compiled_stream_passes_and_each_fault_is_named(bench):
-    if "ompi_communicator_t" not in detect.output(*detect.HEADER):
+    if "ompi_communicator_t" not in ask.output(*detect.HEADER):
         pytest.skip(
             "needs mpicc on this machine"
         )  # the wrapper alone has no header to compile with

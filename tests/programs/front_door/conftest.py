@@ -33,6 +33,8 @@ def checkout(tmp_path: Path) -> Path:
     copy = tmp_path / "a checkout für alle"
     shutil.copytree(ROOT / "ci", copy / "ci")
     shutil.copy(ROOT / "Makefile", copy)
+    (copy / "studies").mkdir()
+    shutil.copy(ROOT / "studies/tests.txt", copy / "studies")
     (copy / "src/assay").mkdir(parents=True)
     shutil.copy(ROOT / "src/assay/catalogue.yaml", copy / "src/assay")
     return copy

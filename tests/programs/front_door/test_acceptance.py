@@ -68,7 +68,7 @@ def test_arguments_reach_reframe(site: Path) -> None:
 def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) -> None:
     documents = {"000": "studies", **{f"00{n}": f"studies/doc00{n}" for n in range(1, 5)}}
     for number, folder in documents.items():
-        (site / folder).mkdir(parents=True)
+        (site / folder).mkdir(parents=True, exist_ok=True)
         (site / folder / "tests.txt").write_text(f"# of this study\nOf{number}%\nMore\n")
     done = accept(site, SITE="here", PROFILE="smoke", PAPER="000")
     assert "-c reframe -R --mode paper-smoke -x ^(?!Of000%|More) -r]" in done.stdout

@@ -41,7 +41,7 @@ class Own(JobLauncher):
         return ["/opt/site/start"]
 
 
-site_configuration = json.loads((Path(__file__).parents[1] / "site.json").read_text())
+site_configuration = json.loads((Path(__file__).parent / "site.json").read_text())
 """
 
 TESTS = """\

@@ -83,8 +83,7 @@ def test_a_transport_looks_the_same_in_every_figure_and_unlike_any_other():
 def test_sizes_are_labelled_in_binary_units():
     canvas = curves(CASES)[0].canvas
     canvas.draw_without_rendering()
-    (first, last), labels = canvas.axes[0].get_xlim(), canvas.axes[0].get_xticklabels()
-    words = [label.get_text() for label in labels if first <= label.get_position()[0] <= last]
+    words = [label.get_text() for label in canvas.axes[0].get_xticklabels()]
     assert "1\N{NO-BREAK SPACE}KiB" in words
     assert len(words) <= 6
 

@@ -23,9 +23,10 @@ names these sizes.
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from assay.declared import OF_NETWORK
 from assay.opinions.parse import imb
 from assay.prove import links, transports
-from assay.run import MpiTransportCheck
+from assay.run import MpiCheck, TransportMixin
 from assay.run.site import link_peaks
 from assay.workloads.sizing import usable_ranks
 
@@ -72,13 +73,14 @@ WINDOW = 64
 SECONDS = 10
 
 
-class ImbBase(MpiTransportCheck):
+class ImbBase(TransportMixin, MpiCheck):
     """Needs the attribute or parameter ``benchmark``."""
 
     top = TOP
     #: Further options of the program.
     more = ()
     kind = "network"
+    proves = OF_NETWORK
     time_limit = "10m"
     tags = {"smoke", "network"}
     valid_prog_environs = ["+imb"]

@@ -20,7 +20,7 @@ from reframe.core.builtins import run_after, run_before
 from assay.fleet.sweep import slow_nodes
 from assay.opinions.parse import mpigraph
 from assay.prove.links import message_bytes
-from assay.run import MpiTransportCheck
+from assay.run import MpiCheck, TransportMixin
 from assay.run.site import link_peaks
 from assay.workloads.sizing import Layout
 
@@ -35,7 +35,7 @@ LOCAL = 8
 
 
 @rfm.simple_test
-class MpiGraph(MpiTransportCheck):
+class MpiGraph(TransportMixin, MpiCheck):
     """Bandwidths of all pairs: the median, and the worst pair. Between nodes, each has one rank."""
 
     kind = "network"

@@ -15,9 +15,10 @@ Takes:     at most 10 min for a launch; in the smoke profile: 8 of 8 cases
 import reframe as rfm
 from reframe.core.builtins import run_before
 
+from assay.declared import OF_NETWORK
 from assay.opinions.parse import netpipe
 from assay.prove.links import message_bytes
-from assay.run.mpi import MpiTransportCheck
+from assay.run import MpiCheck, TransportMixin
 from assay.run.site import hardware_peak
 from assay.run.ucx import text
 
@@ -35,10 +36,11 @@ ROWS_ONLY = ("sh", "-c", """'exec "$0" "$@" >/dev/null'""")
 
 
 @rfm.simple_test
-class NetPipe(MpiTransportCheck):
+class NetPipe(TransportMixin, MpiCheck):
     """Latency and bandwidth of a ping-pong up to 1 MiB."""
 
     kind = "network"
+    proves = OF_NETWORK
     descr = "NetPIPE ping-pong"
     time_limit = "10m"
     tags = {"smoke", "network"}

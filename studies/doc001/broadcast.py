@@ -13,9 +13,10 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
+from assay.declared import OF_NETWORK
 from assay.gpu.bases import GpusOfNode
 from assay.prove.launch import REFUSED_FILE
-from assay.run import Figure, MpiCheck, MpiTransportCheck
+from assay.run import Figure, MpiCheck, TransportMixin
 
 from . import bcast_stream, rounds
 
@@ -127,9 +128,10 @@ class StreamMixin(rfm.RegressionTestPlugin):
 
 
 @rfm.simple_test
-class BcastStream(StreamMixin, MpiTransportCheck):
+class BcastStream(StreamMixin, TransportMixin, MpiCheck):
     """Frames between buffers in host memory, over each transport of the partition."""
 
+    proves = OF_NETWORK
     tags = {"network"}
     valid_prog_environs = ["+mpi +mpicc +ucx"]
 

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.declared import Figure
     from assay.judge import Peak
-    from assay.run.mpi import MpiCheck, MpiTransportCheck, TransportMixin
+    from assay.run.mpi import MpiCheck, TransportMixin
     from assay.run.storage import StorageMixin
     from assay.run.strict import StrictCheck
 
 __all__ = [
-    "Figure", "MpiCheck", "MpiTransportCheck", "Peak", "StorageMixin", "StrictCheck",
-    "TransportMixin",
+    "Figure", "MpiCheck", "Peak", "StorageMixin", "StrictCheck", "TransportMixin",
 ]  # fmt: skip
 
 #: Name -> the module that has it.
 _HOME = {
     "Figure": "assay.declared", "Peak": "assay.judge", "StrictCheck": "assay.run.strict",
     "StorageMixin": "assay.run.storage", "MpiCheck": "assay.run.mpi",
-    "MpiTransportCheck": "assay.run.mpi", "TransportMixin": "assay.run.mpi",
+    "TransportMixin": "assay.run.mpi",
 }  # fmt: skip
 
 

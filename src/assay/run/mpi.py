@@ -17,7 +17,6 @@ from typing import Any
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before
 
-from assay.declared import OF_NETWORK
 from assay.node import IN_IMAGE
 from assay.parse import Parsed, openmpi, ucx_log
 from assay.prove import launch, links, mpi, node_state, steering, transports
@@ -415,9 +414,3 @@ class TransportMixin(UcxMixin):
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"}, sizes=sizes)
         self._record["transport"] = self.transport
         return problems + list(proof.problems)
-
-
-class MpiTransportCheck(TransportMixin, MpiCheck):
-    """An MPI program over a chosen transport: pml ucx is forced, and its selection is proven."""
-
-    proves = OF_NETWORK

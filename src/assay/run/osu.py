@@ -11,9 +11,10 @@ from typing import Any
 from reframe.core.builtins import variable
 
 import assay.node
+from assay.declared import OF_NETWORK
 from assay.parse import Parsed, Quantity, osu, osu_py
 from assay.prove import links, transports
-from assay.run.mpi import MpiTransportCheck
+from assay.run.mpi import MpiCheck, TransportMixin
 from assay.run.options import COUNT
 from assay.workloads import osu as programs
 from assay.workloads.osu import BENCHMARKS, COLLECTIVE, MIB, WINDOW
@@ -29,7 +30,7 @@ WARM_UP = 2
 SMALL = 8192
 
 
-class OsuBase(MpiTransportCheck):
+class OsuBase(TransportMixin, MpiCheck):
     """The C programs, with their own validation from OSU 5.9 on.
 
     A test states ``benchmark``, a key of :data:`assay.workloads.osu.BENCHMARKS`, its metrics and
@@ -42,6 +43,7 @@ class OsuBase(MpiTransportCheck):
     smoke_window = variable(COUNT, value=16)
 
     kind = "network"
+    proves = OF_NETWORK
     time_limit = "10m"
     tags = {"smoke", "network"}
     benchmark: Any

@@ -96,10 +96,10 @@ def test_a_variable_stands_for_its_value_and_in_a_list_for_its_words(site, varia
 
 
 def test_a_default_may_have_a_variable(site, variables):
-    variables.setenv("WORK", "/work/me")
+    variables.setenv("WORK", "/home/me")
     text = WORDS.replace("when: ${SCRATCH}", "when: true")
     places, _ = made(site(text.replace("${SCRATCH}/assay", "${SCRATCH:-${WORK}}/assay")))
-    assert places["files"]["extras"]["directory"] == "/work/me/assay"
+    assert places["files"]["extras"]["directory"] == "/home/me/assay"
 
 
 def test_a_stack_whose_variable_is_not_set_is_not_there_and_is_named_and_promised(site, variables):

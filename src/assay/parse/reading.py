@@ -41,6 +41,10 @@ class ParseError(Exception):
         super().__init__(f"{where}{why}{what}")
 
 
+class NoSuchRow(ValueError):
+    """The output has no row that was asked for, or several: it is at fault, not the test."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """A value with its unit, as the output states it."""
@@ -91,13 +95,15 @@ class Parsed:
     def at(self, column: str, **where: Value) -> Value:
         """The value of `column` in the only row that matches `where`.
 
-        :raises KeyError: no row matches, or more than one does.
+        :raises NoSuchRow: no row matches, or more than one does.
+        :raises KeyError: there is no such column.
         """
         return self.rows[self._only(where)][column]
 
     def quantity(self, column: str, **where: Value) -> Quantity:
         """The value that :meth:`at` returns, with the unit of the column; it knows its cell.
 
+        :raises NoSuchRow: as :meth:`at`.
         :raises KeyError: as :meth:`at`, or the column has no unit.
         :raises ValueError: the value is not a number.
         """
@@ -120,7 +126,7 @@ class Parsed:
         hits = self._matching(where)
         if len(hits) != 1:
             named = ", ".join(f"{k}={v}" for k, v in where.items())
-            raise KeyError(f"{len(hits)} rows of {self.program} have {named}")
+            raise NoSuchRow(f"{len(hits)} rows of {self.program} have {named}")
         return hits[0]
 
     def _cell(self, row: int, column: str) -> float:

@@ -158,6 +158,7 @@ def careless(bench, *measured):
     [
         ("{'rate': 1.0}", "metric 'time' was not extracted"),
         ("{'rate': 1.0, 'time': 1 / 0}", "metrics cannot be read"),
+        ("{'rate': parsed.quantity('rate', size=8)}", "0 rows of careless have size=8"),
     ],
 )
 def test_a_metric_that_is_missing_or_cannot_be_read(bench, measured, cause):

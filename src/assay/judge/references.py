@@ -296,13 +296,14 @@ class References:
         if not isinstance(source, str):
             reason = f" ({source['reason']})" if "reason" in source else ""
             source = f"measured {source['date']}, n={source['n']}, {source['where']}{reason}"
-        if "peak_floor" in spec and peak is None:
+        share, floor = spec.get("of_peak"), spec.get("peak_floor")
+        if peak is None and (share or floor):
             raise ReferencesError(
-                f"{self._named}: references: {metric!r} has a peak_floor, but its peak is unknown; "
+                f"{self._named}: references: {metric!r} is a share of a peak that is unknown; "
                 "name the hardware in the partition's extra `hardware`"
             )
-        value = spec["of_peak"] * (peak or 0) if "of_peak" in spec else spec["value"] * scale
-        least = None if peak is None or "peak_floor" not in spec else spec["peak_floor"] * peak
+        value = spec["value"] * scale if share is None or peak is None else share * peak
+        least = None if floor is None or peak is None else floor * peak
         return Reference(value, unit, spec["lower"], spec["upper"], source, least)
 
 

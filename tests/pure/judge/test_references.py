@@ -416,7 +416,7 @@ def test_a_floor_is_a_share_of_the_peak_and_binds_where_it_is_higher(tmp_path):
     references = load(tmp_path, broken(metrics={"bandwidth": spec}))
     assert references.find(case(), "bandwidth", "MB/s", peak=50.0).lower_bound == 30.0
     assert references.find(case(), "bandwidth", "MB/s", peak=20.0).lower_bound == 20.0
-    with pytest.raises(ReferencesError, match="peak is unknown; name the hardware"):
+    with pytest.raises(ReferencesError, match="a peak that is unknown; name the hardware"):
         references.find(case(), "bandwidth", "MB/s")
 
 

@@ -1,9 +1,17 @@
 """Verdicts: measured values compared with what a partition is expected to reach."""
 
-from assay.judge.peaks import Hardware, Known, hardware, peak
-from assay.judge.plausible import Peak, Ratios, judge_ratios, of_peak
+from assay.judge.peaks import Hardware, Known, Peak, hardware, peak
+from assay.judge.plausible import Ratios, judge_ratios, of_peak
 from assay.judge.reference_files import ReferencesError
-from assay.judge.references import CALIBRATED, Recorded, Reference, References, describe
+from assay.judge.references import (
+    ANY,
+    CALIBRATED,
+    YARDSTICKS,
+    Recorded,
+    Reference,
+    References,
+    describe,
+)
 from assay.judge.verdict import (
     GREEN,
     LAUNCHES_FOR_95_PERCENT,
@@ -24,9 +32,36 @@ from assay.judge.verdict import (
 )
 
 __all__ = [
-    "CALIBRATED", "GREEN", "LAUNCHES_FOR_95_PERCENT", "LAUNCHES_IN_BUDGET", "LAUNCHES_TO_FAIL",
-    "LAUNCHES_TO_PASS", "RED", "Fault", "Hardware", "Judgement", "Known", "Outcome", "Peak",
-    "Ratios", "Recorded", "Reference", "References", "ReferencesError", "Verdict", "decided",
-    "describe", "hardware", "judge", "judge_ratios", "median_interval", "of_peak", "outcome",
-    "peak", "worst", "worst_first",
+    "ANY",
+    "CALIBRATED",
+    "GREEN",
+    "LAUNCHES_FOR_95_PERCENT",
+    "LAUNCHES_IN_BUDGET",
+    "LAUNCHES_TO_FAIL",
+    "LAUNCHES_TO_PASS",
+    "RED",
+    "YARDSTICKS",
+    "Fault",
+    "Hardware",
+    "Judgement",
+    "Known",
+    "Outcome",
+    "Peak",
+    "Ratios",
+    "Recorded",
+    "Reference",
+    "References",
+    "ReferencesError",
+    "Verdict",
+    "decided",
+    "describe",
+    "hardware",
+    "judge",
+    "judge_ratios",
+    "median_interval",
+    "of_peak",
+    "outcome",
+    "peak",
+    "worst",
+    "worst_first",
 ]  # fmt: skip

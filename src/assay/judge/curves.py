@@ -25,7 +25,8 @@ from types import MappingProxyType
 from typing import Any
 
 from assay import files
-from assay.judge.plausible import Peak, Ratio, Ratios, of_peak
+from assay.judge.peaks import Peak
+from assay.judge.plausible import Ratio, Ratios, of_peak
 from assay.judge.references import Envelope
 from assay.quantities import number
 

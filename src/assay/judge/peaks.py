@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,27 @@ FILE = "hardware.yaml"
 MOST = 1e9
 
 Number = Annotated[float, msgspec.Meta(gt=0, lt=MOST)]
+
+
+#: A rate may be this share of its peak, a rounded number: the clocks of ranks differ.
+MOST_OF_PEAK = 1.05
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The value that a metric is a percentage of.
+
+    :ivar what: description, with where the value was measured or published.
+    :ivar value: the value in the unit of the metric.
+    :ivar most: the greatest plausible share of it; None if it is not an upper limit.
+    :ivar of: role and quantity of the hardware that it follows from, such as ``link.bandwidth``;
+        empty for a peak that the same run measured.
+    """
+
+    what: str
+    value: float
+    most: float | None = MOST_OF_PEAK
+    of: str = ""
 
 
 class Hardware(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
 from assay.judge import verdict
+from assay.judge.peaks import Peak
 from assay.judge.verdict import Judgement, Verdict, median_interval
 from assay.quantities import number
 
@@ -29,23 +29,6 @@ class Ratio(NamedTuple):
 
 #: Ratios of one launch by a stable key, such as ``larger 93``. No message shows the key.
 Ratios = Mapping[str, Ratio]
-
-#: A rate may be this share of its peak, a rounded number: the clocks of ranks differ.
-MOST_OF_PEAK = 1.05
-
-
-@dataclass(frozen=True)
-class Peak:
-    """The value that a metric is a percentage of.
-
-    :ivar what: description, with where the value was measured or published.
-    :ivar value: the value in the unit of the metric.
-    :ivar most: the greatest plausible share of it; None if it is not an upper limit.
-    """
-
-    what: str
-    value: float
-    most: float | None = MOST_OF_PEAK
 
 
 def of_peak(seen: str, value: float, peak: Peak, unit: str = "MB/s") -> Ratio:

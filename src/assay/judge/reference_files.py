@@ -47,10 +47,11 @@ _Upper = Annotated[float, Meta(ge=0, le=1e150, description="finite, 0 or more; n
 _Said = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
 _Wide = Annotated[_Reason, Meta(description="why a tolerance is beyond -0.5 or 1, or is null")]
 _WithoutPeak = Annotated[_Said, Meta(description="why no peak was reached when calibrated first")]
-_FORM = '">= 10200 MB/s", "<= 2.5 us"'
+_FORM = '">= 10200 MB/s", "<= 2.5 us", "0.5 to 5 us"'
+_N = r"(?=[\d.]*[1-9])\d+(\.\d+)?"
 _Short = Annotated[
     str,
-    Meta(max_length=60, pattern=r"^[<>]= (?=.*[1-9].* )\d+(\.\d+)? \S+$", description=_FORM),
+    Meta(max_length=60, pattern=rf"^([<>]=|{_N} to) {_N} \S+$", description=_FORM),
 ]
 _Interval = Annotated[tuple[float, float], Meta(description="95 % interval of a median")]
 Scalar = str | int | float | bool
@@ -117,11 +118,14 @@ class Measurement(_Struct):
             raise ValueError(f"date: {self.date} lies in the future; today is {date.today()}")
 
 
+Selector = Annotated[
+    dict[str, Scalar | Annotated[list[Scalar], Meta(min_length=1)]],
+    Meta(description="names at least the partition; `*` or a list is allowed as a value"),
+]
+
+
 class _Applies(_Struct):
-    selector: Annotated[
-        dict[str, Scalar | Annotated[list[Scalar], Meta(min_length=1)]],
-        Meta(description="names at least the partition; `*` or a list is allowed as a value"),
-    ] = msgspec.field(name="for")
+    selector: Selector = msgspec.field(name="for")
 
     def __post_init__(self) -> None:
         if "partition" not in self.selector:
@@ -161,12 +165,16 @@ class Entry(_Applies):
 
 
 class Rule(_Applies):
-    """A rule has `for`, `why` and, if needed, `units`, `kinds` and `until: calibrated`."""
+    """A rule has `for`, `why` and, if needed, `units`, `kinds`, `until: calibrated`, `emulated`.
+
+    A number of an emulated part is no measurement, so the bounds of any machine do not judge it.
+    """
 
     why: _Reason
     units: _Names | UnsetType = UNSET
     kinds: _Kinds | UnsetType = UNSET
     until: Literal["calibrated"] | UnsetType = UNSET
+    emulated: bool = False
 
 
 class Included(_Struct):
@@ -200,10 +208,12 @@ def read_references(path: Path, kind: type[msgspec.Struct] = Document) -> Mappin
     for number, entry in enumerate(document["references"] or ()):
         for name, said in entry["metrics"].items():
             if isinstance(said, str):
-                sign, value, unit = said.split()
-                lower, upper = (0, None) if sign == ">=" else (None, 0)
-                spec = {"value": float(value), "unit": unit, "lower": lower, "upper": upper}
-                entry["metrics"][name] = spec
+                entry["metrics"][name] = spec = _spelled_out(said)
+                if (spec["lower"] or 0) > 0 or (spec["upper"] or 0) < 0:
+                    raise ReferencesError(
+                        f"{path}: references/{number}/metrics/{name}: {said!r}: "
+                        "write the smaller bound first"
+                    )
         if fault := weak(entry) or (_hidden(entry, above) if kind is Document else ""):
             raise ReferencesError(f"{path}: references/{number}/{fault}")
         above.append(entry)
@@ -215,6 +225,18 @@ def read_references(path: Path, kind: type[msgspec.Struct] = Document) -> Mappin
             above.append({**entry, "for": other["for"], "metrics": {other["metric"]: spec}})
     document["references"] = above
     return cast("Mapping[str, Any]", document)
+
+
+def _spelled_out(said: str) -> dict[str, Any]:
+    """A metric in the short form: the bound of a fault is the expected value."""
+    *least, value, unit = said.split()
+    if least[0] in (">=", "<="):
+        lower, upper = (0, None) if least[0] == ">=" else (None, 0)
+        return {"value": float(value), "unit": unit, "lower": lower, "upper": upper}
+    low, high = float(least[0]), float(value)
+    if metrics.fault(unit) == "upper":
+        return {"value": high, "unit": unit, "lower": low / high - 1, "upper": 0}
+    return {"value": low, "unit": unit, "lower": 0, "upper": high / low - 1}
 
 
 def included(path: Path, document: Mapping[str, Any]) -> dict[Path, Sequence[Mapping[str, Any]]]:
@@ -270,6 +292,11 @@ def _covers(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
         is_any(value) or {*listed(narrow.get(key, "*"))} <= {*listed(value)}
         for key, value in wide.items()
     )
+
+
+def applies(wanted: Mapping[str, Any], case: Mapping[str, Any]) -> bool:
+    """Whether a `for` block describes a case."""
+    return all(is_any(value) or case.get(key) in listed(value) for key, value in wanted.items())
 
 
 def is_any(value: Any) -> bool:

@@ -4,9 +4,16 @@
 them with examples. An entry applies to the test cases that its ``for`` block describes. If several
 entries apply, the first one judges.
 
-``calibrated.yaml`` beside it has the same shape and is written by ``assay calibrate``. It applies
-where ``references.yaml`` has no reference, or has a ``recorded`` rule with ``until``. A measurement
-never overrules a reference that a person wrote.
+A metric finds its yardstick in this order. One number is in one place.
+
+1. ``references.yaml``: what a person wrote.
+2. ``calibrated.yaml`` beside it: what ``assay calibrate`` measured on this machine.
+3. ``baseline.yaml`` beside it: what another machine of the same hardware measured.
+4. ``floors.yaml``: what healthy machines of this hardware publish.
+5. ``any-machine.yaml``: bounds that hold on any machine.
+
+A ``recorded`` rule of the site stops the search before 5, with ``until`` before 2 only as long as
+nothing else answers. A measurement never overrules a reference that a person wrote.
 """
 
 from __future__ import annotations
@@ -14,11 +21,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from assay import files as shared
 from assay import metrics
-from assay.judge import reference_files
-from assay.judge.reference_files import ReferencesError, Scalar
+from assay.judge import published, reference_files
+from assay.judge.peaks import Peak
+from assay.judge.reference_files import ReferencesError, Scalar, applies
 from assay.quantities import number
 
 #: ``partition``, ``environ``, ``test`` and every parameter of a case.
@@ -30,6 +40,14 @@ Envelope = Mapping[int, tuple[float, float]]
 
 #: Name of a file beside ``references.yaml``; it exists if the site has been calibrated.
 CALIBRATED = "calibrated.yaml"
+
+#: Beside it: references from another machine of this hardware. For all sites: the widest bounds.
+BASELINE, ANY_MACHINE = "baseline.yaml", "any-machine.yaml"
+
+#: What a metric is judged by, the strongest first.
+SITE, CALIBRATION, SHARED, PUBLISHED, ANY = YARDSTICKS = (
+    "reference", "calibration", "baseline", "published", "any machine",
+)  # fmt: skip
 
 #: Keys of a case that do not describe the test: each may have any value. The class of NPB is chosen
 #: when the test knows its partition.
@@ -46,6 +64,9 @@ class Reference:
     :ivar source: where it comes from: a document, or date and sample size of a measurement.
     :ivar floor: least value that passes whatever the history says, in `unit`. It is a share of the
         hardware's peak and catches a cluster that was built wrong from the start.
+    :ivar yardstick: one of :data:`YARDSTICKS`.
+    :ivar otherwise: what judges a value that does not pass, because this bound is too weak to make
+        it red.
     """
 
     value: float
@@ -54,6 +75,8 @@ class Reference:
     upper: float | None
     source: str
     floor: float | None = None
+    yardstick: str = SITE
+    otherwise: Reference | Recorded | None = None
 
     @property
     def lower_bound(self) -> float | None:
@@ -80,11 +103,13 @@ class Recorded:
 
     :ivar until_calibrated: whether it holds only while there is no calibrated reference.
     :ivar everywhere: whether it holds for all partitions, and also beside such a reference.
+    :ivar emulated: whether the number is of an emulated part, so that no bound judges it.
     """
 
     why: str
     until_calibrated: bool = False
     everywhere: bool = field(default=False, compare=False)
+    emulated: bool = False
 
 
 class References:
@@ -96,8 +121,13 @@ class References:
         files: Mapping[Path, Sequence[_Entry]],
         rules: Sequence[_Entry],
         calibrated: Sequence[_Entry],
+        baseline: Sequence[_Entry] = (),
     ) -> None:
         self.path = path
+        self._baseline = baseline
+        self._of_all = [shared.of_all_sites(path.parent, n) for n in (published.FILE, ANY_MACHINE)]
+        self._floors = published.read_floors(self._of_all[0])
+        self._any = reference_files.read_references(self._of_all[1], reference_files.Included)
         self._files = files
         self._entries = [entry for entries in files.values() for entry in entries]
         #: The file and the files that it includes, for messages.
@@ -108,8 +138,11 @@ class References:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file, the files that it includes, and ``calibrated.yaml`` if it counts."""
-        return (*self._files, *([self._beside] if self.calibrated else []))
+        """All files that count, without those of the suite itself."""
+        beside = {self._beside: self.calibrated, self.path.with_name(BASELINE): self._baseline}
+        top = self.path.resolve().parents[2]
+        of_all = [path for path in self._of_all if top in path.resolve().parents]
+        return (*self._files, *(path for path, its in beside.items() if its), *of_all)
 
     @property
     def judged(self) -> int:
@@ -137,19 +170,16 @@ class References:
             rule = {"for": {"partition": "*"}, "why": why, "until": "calibrated"}
             document = {"references": (), "recorded": [rule]}
         files = {path: document["references"] or (), **reference_files.included(path, document)}
-        beside, calibrated = path.with_name(CALIBRATED), ()
-        if beside.exists() or beside.is_symlink():
-            try:
-                calibrated = reference_files.read_references(beside, reference_files.Included)[
-                    "references"
-                ]
-            except ReferencesError as error:
-                mend = "take it back from version control, or delete it and calibrate again"
-                raise ReferencesError(f"{error}; {mend}") from None
-        return cls(path, files, document.get("recorded") or (), calibrated or ())
+        rules = document.get("recorded") or ()
+        return cls(path, files, rules, *(_made(path.with_name(n)) for n in (CALIBRATED, BASELINE)))
 
     def find(
-        self, case: Case, metric: str, unit: str, peak: float | None = None
+        self,
+        case: Case,
+        metric: str,
+        unit: str,
+        peak: Peak | None = None,
+        named: Mapping[str, str] = MappingProxyType({}),
     ) -> Reference | Recorded:
         """The expected value of one metric of one test case, or the decision not to judge it.
 
@@ -157,10 +187,11 @@ class References:
             case.
         :param unit: its unit; the reference is in it, too.
         :param peak: the hardware's peak, in that unit; needed if the entry has a floor.
+        :param named: role -> name of the hardware of the partition.
         :raises ReferencesError: no entry or rule applies to the metric, or its unit is not of the
             same quantity.
         """
-        found = self.by_hand(case, metric, unit, peak)
+        found = self.by_hand(case, metric, unit, peak.value if peak else None)
         entry = _first(self.calibrated, case, metric)
         until = isinstance(found, Recorded) and found.until_calibrated
         if entry is not None and isinstance(found, Recorded) and found.everywhere:
@@ -170,13 +201,52 @@ class References:
                 "name the partition in it, or calibrate again"
             )
         if entry is not None and (found is None or until):
-            return self._reference(entry, metric, unit, peak)
+            return self._reference(entry, metric, unit, peak, CALIBRATION)
+        if isinstance(found, Reference):
+            return found
+        widest = self._of_any_machine(case, metric, unit, found)
+        if found is None or until:
+            if entry := _first(self._baseline, case, metric):
+                return self._reference(entry, metric, unit, peak, SHARED)
+            found = self._of_published(case, metric, unit, peak, named, widest) or found
+        if widest is not None and not isinstance(found, Reference):
+            return widest
         if found is not None:
             return found
         raise ReferencesError(
             f"{self.path}: references: no reference for {metric!r} [{unit}] of {describe(case)}; "
             "add one, or a `recorded` rule that says why it is not judged, or run assay calibrate"
         )
+
+    def _of_any_machine(
+        self, case: Case, metric: str, unit: str, found: Recorded | None
+    ) -> Reference | None:
+        entry = _first(self._any["references"] or (), case, metric)
+        if entry is None or (found and found.emulated):
+            return None
+        return self._reference(entry, metric, unit, None, ANY)
+
+    def _of_published(  # noqa: PLR0913, PLR0917
+        self,
+        case: Case,
+        metric: str,
+        unit: str,
+        peak: Peak | None,
+        named: Mapping[str, str],
+        otherwise: Reference | None,
+    ) -> Reference | Recorded | None:
+        bound = published.bound(self._floors, case, metric, unit, peak, named)
+        if isinstance(bound, str):
+            return Recorded(bound, True) if bound else None
+        if (scale := 1.0 if bound.unit == unit else metrics.factor(bound.unit, unit)) is None:
+            said = f"{metric!r} is in {unit!r}, and its floor in {bound.unit!r}"
+            raise ReferencesError(f"{self._of_all[0]}: {said}")
+        value = bound.value * scale
+        lower, upper = (0.0, None) if bound.is_least else (None, 0.0)
+        if bound.ceiling is not None:
+            upper = bound.ceiling / value - 1
+        weak = otherwise or Recorded(bound.source) if bound.weak else None
+        return Reference(value, unit, lower, upper, bound.source, None, PUBLISHED, weak)
 
     def by_hand(
         self, case: Case, metric: str, unit: str, peak: float | None = None
@@ -185,13 +255,14 @@ class References:
         entry = _first(self._entries, case, metric)
         # A share of an unknown peak is not a reference.
         if entry is not None and not (peak is None and "of_peak" in entry["metrics"][metric]):
-            return self._reference(entry, metric, unit, peak)
+            return self._reference(entry, metric, unit, Peak("", peak) if peak else None)
         for rule in self._rules:
-            if _matches(rule["for"], case) and _of_unit(rule, unit):
+            if applies(rule["for"], case) and _of_unit(rule, unit):
                 everywhere = (
                     reference_files.is_any(rule["for"]["partition"]) and "until" not in rule
                 )
-                return Recorded(rule["why"], "until" in rule, everywhere)
+                emulated = rule.get("emulated", False)
+                return Recorded(rule["why"], "until" in rule, everywhere, emulated)
         return None
 
     def envelope(self, case: Case, column: str, unit: str) -> Envelope:
@@ -219,7 +290,7 @@ class References:
 
     def calibrated_under(self, case: Case) -> str:
         """Hash of the settings of the machine when the case was calibrated; empty if not known."""
-        mine = (entry["source"] for entry in self.calibrated if _matches(entry["for"], case))
+        mine = (entry["source"] for entry in self.calibrated if applies(entry["for"], case))
         return next((said.get("settings", "") for said in mine if isinstance(said, dict)), "")
 
     def having(self, metrics: Collection[str]) -> list[str]:
@@ -247,7 +318,7 @@ class References:
             # A share of a peak may be for hardware that this site does not have.
             if "of_peak" not in spec
             and where.get("test") not in beside
-            and not any(metric in units and _matches(where, case) for case, units in cases)
+            and not any(metric in units and applies(where, case) for case, units in cases)
         ]
 
     def unknown(self, names: Mapping[str, Sequence[str]]) -> list[str]:
@@ -273,12 +344,20 @@ class References:
             # A test sets an empty key when it knows its partition and its stack.
             for metric, unit in () if "" in case.values() else units.items():
                 try:
-                    self.find(case, metric, unit, peak=1.0)  # any peak will do
+                    self.find(case, metric, unit, Peak("", 1.0))  # any peak will do
                 except ReferencesError as error:
                     lines.append(str(error))
         return lines
 
-    def _reference(self, entry: _Entry, metric: str, unit: str, peak: float | None) -> Reference:
+    def _reference(
+        self,
+        entry: _Entry,
+        metric: str,
+        unit: str,
+        its_peak: Peak | None,
+        yardstick: str = SITE,
+    ) -> Reference:
+        peak = its_peak.value if its_peak else None
         spec = entry["metrics"][metric]
         its, asked = metrics.unit(spec["unit"]), metrics.unit(unit)
         scale = 1.0
@@ -304,7 +383,18 @@ class References:
             )
         value = spec["value"] * scale if share is None or peak is None else share * peak
         least = None if floor is None or peak is None else floor * peak
-        return Reference(value, unit, spec["lower"], spec["upper"], source, least)
+        return Reference(value, unit, spec["lower"], spec["upper"], source, least, yardstick)
+
+
+def _made(path: Path) -> Sequence[_Entry]:
+    """The references of a file that a command wrote; none if it is not there."""
+    if not (path.exists() or path.is_symlink()):
+        return ()
+    try:
+        return reference_files.read_references(path, reference_files.Included)["references"] or ()
+    except ReferencesError as error:
+        mend = "take it back from version control, or delete it and make it again"
+        raise ReferencesError(f"{error}; {mend}") from None
 
 
 def describe(case: Case) -> str:
@@ -316,14 +406,7 @@ def _first(
     entries: Sequence[_Entry], case: Case, metric: str, kind: str = "metrics"
 ) -> _Entry | None:
     hits = (each for each in entries if metric in each.get(kind, ()))
-    return next((each for each in hits if _matches(each["for"], case)), None)
-
-
-def _matches(wanted: Mapping[str, Any], case: Case) -> bool:
-    return all(
-        reference_files.is_any(value) or case.get(key) in reference_files.listed(value)
-        for key, value in wanted.items()
-    )
+    return next((each for each in hits if applies(each["for"], case)), None)
 
 
 def _of_unit(rule: Mapping[str, Any], unit: str) -> bool:

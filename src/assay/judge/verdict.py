@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from assay.judge.references import Reference
+from assay.judge.references import Recorded, Reference
 from assay.quantities import number
 
 #: With n independent launches [min, max] covers the median with probability 1 - 2^(1-n): 96.9 %
@@ -104,10 +104,14 @@ def outcome(cases: Iterable[Verdict | None], faults: Sequence[Fault], partial: b
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict and the reason for it, in one line."""
+    """A verdict and the reason for it, in one line.
+
+    :ivar by: the reference that led to it, if one did.
+    """
 
     verdict: Verdict
     why: str
+    by: Reference | None = None
 
 
 def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[float, float]:
@@ -140,14 +144,25 @@ def _left_out(n: int, coverage: float) -> int:
     return max(n // 2 - 1, 0)
 
 
-def judge(samples: Sequence[float], reference: Reference) -> Judgement:
+def judge(samples: Sequence[float], expected: Reference | Recorded) -> Judgement:
     """PASS if the interval of the samples lies within the bounds, FAIL if it lies outside.
 
     INCONCLUSIVE if it straddles a bound: more launches would decide. One sample is an interval
-    of width zero, so it passes or fails.
+    of width zero, so it passes or fails. What does not pass a weak bound is judged by what comes
+    after it; RECORDED if nothing does.
 
     :param samples: values of one metric, one for each launch, in the reference's unit; finite.
     """
+    if isinstance(expected, Recorded):
+        return Judgement(Verdict.RECORDED, expected.why)
+    found = _judge(samples, expected)
+    if expected.otherwise is None or found.verdict is Verdict.PASS:
+        return Judgement(found.verdict, found.why, expected)
+    then = judge(samples, expected.otherwise)
+    return Judgement(then.verdict, f"{then.why}; a weak bound is not met: {found.why}", then.by)
+
+
+def _judge(samples: Sequence[float], reference: Reference) -> Judgement:
     low, high = median_interval(samples)
     middle = statistics.median(samples)
     n = len(samples)

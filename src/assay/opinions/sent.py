@@ -14,8 +14,8 @@ from typing import Any
 
 from assay import files, judge
 from assay.exits import Exit
-from assay.judge import Recorded, References, ReferencesError, Verdict, curves, peaks
-from assay.judge.plausible import MOST_OF_PEAK
+from assay.judge import Peak, Recorded, References, ReferencesError, Verdict, curves, peaks
+from assay.judge.peaks import MOST_OF_PEAK
 from assay.parse import Parsed, ParseError
 from assay.prove import transports
 from assay.quantities import number
@@ -155,9 +155,10 @@ class _Judged:
         """Compares its values with the references of a site, which raise ReferencesError."""
         case = {"benchmark": self.parsed.program.removeprefix("osu_"), **case}
         values, before, why = _metrics(self.parsed), len(self.reasons), "no reference fits"
+        peak = Peak(self.name, self.link) if self.link else None
         for name, (value, unit) in values.items():
             try:
-                expected = references.find(case, name, unit, self.link)
+                expected = references.find(case, name, unit, peak)
             except ReferencesError as error:
                 why = str(error)
                 continue

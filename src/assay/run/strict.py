@@ -28,7 +28,7 @@ from reframe.core.exceptions import PerformanceError, ReframeSyntaxError, Sanity
 from assay import accused, deadline, files, judge, reframe_compat, slurm
 from assay import metrics as known
 from assay.declared import Figure
-from assay.judge import RED, Peak, Ratios, Reference, ReferencesError, Verdict, curves, of_peak
+from assay.judge import RED, Peak, Ratios, ReferencesError, Verdict, curves, of_peak
 from assay.parse import Parsed, formulas
 from assay.prove import busy, counters, launch, links, mpi, node_state, plan, steering
 from assay.reframe_compat import runner, testcase
@@ -699,20 +699,20 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
         entry: dict[str, Any] = {"value": middle, "unit": str(unit), "samples": [*values]}
         if peak:
-            entry["percent_of"] = record.of_peak(peak.what, float(peak.value), middle, unit)
+            entry["percent_of"] = record.of_peak(peak, middle, unit)
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": record.CALIBRATION}
-        expected = site.site_references().find(
-            self._keys(), name, unit, peak.value if peak else None
-        )
-        if not isinstance(expected, Reference):
-            return {**entry, "verdict": Verdict.RECORDED.value, "why": expected.why}
+        named = self.current_partition.extras.get("hardware", {})
+        expected = site.site_references().find(self._keys(), name, unit, peak, named)
         judgement = judge.judge(values, expected)
+        entry |= record.of_judgement(judgement)
+        if judgement.by is None:
+            return entry
         # ReFrame shows and stores this reference. The reference has no bounds: ReFrame would judge
         # the median by them, and it has no third verdict.
         where = self.current_partition.fullname
-        self.reference[f"{where}:{name}"] = (expected.value, None, None, unit)
-        return {**entry, **record.of_judgement(expected, judgement)}
+        self.reference[f"{where}:{name}"] = (judgement.by.value, None, None, unit)
+        return entry
 
     def _disturbed(self, metrics: dict[str, Any], ratios: Ratios, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds.

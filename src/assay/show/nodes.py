@@ -22,6 +22,7 @@ from assay.exits import Exit
 from assay.judge import Verdict
 from assay.prove.launch import short_name
 from assay.show.remedies import again
+from assay.show.strength import PARTS, said_loss
 from assay.show.suspects import Suspect, causes, suspects
 from assay.store import promise, session
 from assay.store.cases import Case, Session, grouped
@@ -34,15 +35,8 @@ NODE, CABLE, DEVICE = "node", "cable", "device"
 FAIL, UNDECIDED, NOT_MEASURED, PASS = "FAIL", "UNDECIDED", "NOT MEASURED", "PASS"
 CODES = {FAIL: 1, UNDECIDED: Exit.INCONCLUSIVE, NOT_MEASURED: Exit.PARTIAL, PASS: Exit.PASS}
 
-#: Kind of part -> the word of a partition whose nodes have it (``-``: all), and words that tests
-#: declare in `proves`; a metric of each must be judged.
-PARTS = {
-    "processor": ("-", ("processor",)),
-    "memory": ("-", ("memory",)),
-    "network": ("inter-node", ("latency", "rate")),
-    "GPU": ("gpu", ("GPU", "GPU link")),
-    "disk": ("storage", ("write", "read")),
-}
+#: Kind of part -> the word of a partition whose nodes have it; all nodes have the others.
+PLACES = {"network": "inter-node", "GPU": "gpu", "disk": "storage"}
 
 #: Longest reason that is given to Slurm; it keeps the whole text, but sinfo shows little of it.
 REASON = 120
@@ -50,13 +44,18 @@ REASON = 120
 
 @dataclass(frozen=True)
 class Part:
-    """The verdict on a part of a node, and the tests that it comes from."""
+    """The verdict on a part of a node, and the tests that it comes from.
+
+    :ivar loss: of a PASS, the least factor of a loss that would have been red.
+    """
 
     verdict: str
     tests: tuple[str, ...] = ()
+    loss: float | None = None
 
     def __str__(self) -> str:
-        return " ".join([self.verdict, *self.tests[:1], *(["..."] if self.tests[1:] else [])])
+        said = [self.verdict, *self.tests[:1], *(["..."] if self.tests[1:] else [])]
+        return " ".join([*said, *([f"({said_loss(self.loss)} is red)"] if self.loss else [])])
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ def _kinds(run: Session, nodes: int) -> list[str]:
     places = mapping(run.plan.promise.get("words")).values()
     words = {"-", *(word for place in places for word in sequence(place))}
     words |= {"inter-node"} if nodes > 1 else set()
-    return [kind for kind, (word, _) in PARTS.items() if word in words or not places]
+    return [kind for kind in PARTS if PLACES.get(kind, "-") in words or not places]
 
 
 def _accused(one: Suspect) -> Row:
@@ -149,7 +148,7 @@ def _doubtful(node: str, case: Case) -> bool:
 
 
 def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterable[Case]) -> Part:
-    _, needed = PARTS[kind]
+    needed = PARTS[kind]
 
     def of(cases: Iterable[Case]) -> list[Case]:
         alike = [case for case in cases if {*needed} & {*case.proves}]
@@ -161,13 +160,18 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
         if found:
             return Part(verdict, tuple(dict.fromkeys(case.test for case in found)))
     proofs: dict[str, dict[str, None]] = {what: {} for what in needed}
+    losses: dict[str, list[float]] = {what: [] for what in needed}
     for case in (case for case in of(its) if case.verdict is Verdict.PASS):
-        judged = {metric.name for metric in case.metrics if metric.verdict is Verdict.PASS}
+        judged = {metric.name: metric for metric in case.metrics if metric.verdict is Verdict.PASS}
         for what, names in case.proves.items():
-            if what in proofs and not judged.isdisjoint(names):
+            if what in proofs and not judged.keys().isdisjoint(names):
                 proofs[what][case.test] = None
+                losses[what] += filter(None, (judged[n].least_loss for n in names if n in judged))
     if all(proofs.values()):
-        return Part(PASS, tuple({test: None for tests in proofs.values() for test in tests}))
+        # The part is proven as well as its worst seen side.
+        least = max((min(found) for found in losses.values() if found), default=None)
+        tests = tuple({test: None for tests in proofs.values() for test in tests})
+        return Part(PASS, tests, least if all(losses.values()) else None)
     return Part(NOT_MEASURED)
 
 

@@ -37,6 +37,9 @@ def render_metrics(view: View) -> str:
         "metric What was measured, in its unit.": [(k, m.value) for k, m in values],
         "metric_lower_bound Its lower bound, in its unit.": [(k, m.lower) for k, m in values],
         "metric_upper_bound Its upper bound, in its unit.": [(k, m.upper) for k, m in values],
+        "metric_least_loss The least factor of a loss that would have been red.": [
+            ({**k, "yardstick": m.yardstick}, m.least_loss) for k, m in values
+        ],
     }
     text = []
     for head, samples in gauges.items():

@@ -18,6 +18,7 @@ from assay.judge import RED, Verdict
 from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
+from assay.show.strength import WORDS, said_loss
 from assay.show.view import View
 from assay.store.cases import Case, grouped
 from assay.store.record import Metric
@@ -74,6 +75,7 @@ def render_page(
         number=spaced,
         quantity=quantity,
         expected=expected,
+        loss=said_loss,
         flatten=flatten,
         commands=commands,
         # Unlike `capitalize`, this leaves the words after the first one as they are.
@@ -111,6 +113,8 @@ def render_page(
         outcome=view.outcome,
         headlines=summary.headlines([c for c in session.cases if c.proves]),
         judged_cases=judged,
+        strength=view.strength,
+        yardsticks=WORDS,
         few=judged < FEW * len(cases) and not red,
         otherwise=sum(coverage.values()) - judged,
         unjudged=[words for words, number in coverage.items() if not number],

@@ -209,6 +209,7 @@ def closing_lines(view: View) -> list[str]:
     )
     of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
     lines.append(f"judged: {judged(ordered)} of {_cases(counts.ran)} that ran{of}")
+    lines += view.strength.said
     found = view.outcome
     # Print the word only once: the cause of an interrupted run begins with it.
     causes = [fault.removeprefix(f"{found.word}: ") for fault in found.faults or session.partial]

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from assay.exits import Exit
 from assay.judge import Outcome, worst_first
 from assay.show import nodes, summary, suspects
+from assay.show.strength import Strength
 from assay.store.cases import Case, Session
 from assay.store.record import Metric, Output
 
@@ -20,6 +21,7 @@ class View(msgspec.Struct, frozen=True):
 
     :ivar cases: the cases of the session without their numbers.
     :ivar metrics: what was measured, worst first, and the case of each.
+    :ivar strength: what its verdict rests on.
     :ivar whole: whether its page shows each case; it else folds them by test.
     :ivar drains: the commands for Slurm, and why there is none: :func:`assay.show.nodes.drains`.
     """
@@ -35,6 +37,7 @@ class View(msgspec.Struct, frozen=True):
     nodes: list[nodes.Row]
     drains: tuple[list[str], list[str]]
     whole: bool
+    strength: Strength
 
     @classmethod
     def of(cls, session: Session) -> View:
@@ -50,8 +53,9 @@ class View(msgspec.Struct, frozen=True):
         code, drains = summary.exit_code(run), nodes.drains(run, rows)
         whole = len(brief) <= WHOLE
         return cls(
-            session, brief, metrics, counts, outcome, code, causes, accused, rows, drains, whole
-        )
+            session, brief, metrics, counts, outcome, code, causes, accused, rows, drains, whole,
+            Strength.of(session.cases),
+        )  # fmt: skip
 
 
 def _without_numbers(case: Case) -> Case:

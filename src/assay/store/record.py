@@ -17,7 +17,7 @@ import msgspec
 
 from assay import declared
 from assay import metrics as units
-from assay.judge import Judgement, Reference, Verdict
+from assay.judge import Judgement, Peak, Verdict
 from assay.parse import Parsed
 from assay.store.sanitize import finite, line
 
@@ -43,12 +43,14 @@ class OfPeak(msgspec.Struct):
     """The peak that a value is compared with, in `unit`, and the value in percent of it.
 
     :ivar what: what has this peak: a part that the same run measured, or one of the hardware.
+    :ivar of: role and quantity of the hardware, see :class:`assay.judge.Peak`.
     """
 
     what: str = ""
     peak: float | None = None
     unit: str = ""
     percent: float | None = None
+    of: str = ""
 
 
 class Metric(msgspec.Struct):
@@ -57,6 +59,8 @@ class Metric(msgspec.Struct):
     :ivar name: the key of the metric in ``assay.json``.
     :ivar value: in `unit`; None where the record has no finite number.
     :ivar reference: the expected value. `lower` and `upper` are its bounds. All are in `unit`.
+    :ivar yardstick: what it was judged by, one of :data:`assay.judge.YARDSTICKS`; in a record that
+        does not say so the site's reference.
     :ivar samples: the value of each launch.
     :ivar origin: the formula of each sample (:mod:`assay.parse.formulas`).
     """
@@ -71,8 +75,20 @@ class Metric(msgspec.Struct):
     lower: float | None = None
     upper: float | None = None
     source: str = ""
+    yardstick: str = ""
     percent_of: OfPeak | None = None
     origin: Any = None
+
+    @property
+    def least_loss(self) -> float | None:
+        """The least factor by which a worse value would have been red; None if none would."""
+        if self.value is None or self.value <= 0 or self.verdict is not Verdict.PASS:
+            return None
+        above = self.upper / self.value if self.upper is not None else None
+        below = self.value / self.lower if self.lower else None
+        side = units.fault(self.unit)
+        losses = {"lower": (below,), "upper": (above,)}.get(side, (above, below))
+        return min((loss for loss in losses if loss is not None), default=None)
 
 
 class Accusation(msgspec.Struct, frozen=True):
@@ -135,6 +151,7 @@ class Record(msgspec.Struct):
     :ivar units: the kind of each unit that the test brought.
     :ivar nodes: the nodes of the job.
     :ivar stack: where the programs come from.
+    :ivar hardware: role -> name of the hardware of the partition, in ``site-config/hardware/``.
     :ivar launches: how many launches the verdict is based on.
     :ivar problems: why the launch cannot be believed, one line each.
     :ivar doubts: settings outside of the plan that may have changed its numbers, one line each.
@@ -164,6 +181,7 @@ class Record(msgspec.Struct):
     units: dict[str, str] = {}
     nodes: tuple[str, ...] = ()
     stack: str = ""
+    hardware: dict[str, str] = {}
     launches: int = msgspec.field(default=1, name="attempts")
     family: str = ""
     program: str = ""
@@ -215,6 +233,7 @@ def begin_record(
         "units": units.own(test.declares.values()),
         "nodes": nodes,
         "stack": test.current_environ.extras.get("provenance"),
+        "hardware": test.current_partition.extras.get("hardware", {}),
         "attempts": launches,
     }
 
@@ -228,20 +247,24 @@ def of_output(parsed: Parsed | None) -> dict[str, Any]:
     return {**named, "parsed": output}
 
 
-def of_peak(what: str, peak: float, value: float, unit: str) -> dict[str, Any]:
+def of_peak(peak: Peak, value: float, unit: str) -> dict[str, Any]:
     """The peak that a value is compared with, and the value in percent of that peak."""
-    return {"what": what, "peak": peak, "unit": unit, "percent": 100 * value / peak}
+    most, percent = float(peak.value), 100 * value / peak.value
+    return {"what": peak.what, "peak": most, "unit": unit, "percent": percent, "of": peak.of}
 
 
-def of_judgement(expected: Reference, judgement: Judgement) -> dict[str, Any]:
+def of_judgement(judgement: Judgement) -> dict[str, Any]:
     """The reference that a metric was judged by, and the verdict."""
+    said = {"verdict": judgement.verdict.value, "why": judgement.why}
+    if (expected := judgement.by) is None:
+        return said
     return {
         "reference": expected.value,
         "lower": expected.lower_bound,
         "upper": expected.upper_bound,
         "source": expected.source,
-        "verdict": judgement.verdict.value,
-        "why": judgement.why,
+        "yardstick": expected.yardstick,
+        **said,
     }
 
 

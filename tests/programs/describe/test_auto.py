@@ -148,7 +148,7 @@ def found(monkeypatch, tmp_path):
     site = tmp_path / "site-config" / "any"
     site.mkdir(parents=True)
     real = ROOT / "site-config"
-    for name in ("vocabulary.yaml", "hardware.yaml", "ratios.yaml", "any/references.yaml"):
+    for name in ("vocabulary.yaml", "hardware.yaml", "any-machine.yaml", "any/references.yaml"):
         (site.parent / name).symlink_to(real / name)
     for name in ("IMAGE", "STACK", "PARTITION", "DEVICE", "LAUNCHER", "NODES", "ACCESS"):
         monkeypatch.delenv(f"ASSAY_{name}", raising=False)

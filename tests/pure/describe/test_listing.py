@@ -8,7 +8,7 @@ from docs import cards
 from shell import ROOT
 
 from assay import cli
-from assay.judge import References, Verdict, judge
+from assay.judge import Peak, References, Verdict, judge
 
 EDR = {"system": "ibisco", "partition": "infiniband", "environ": "spack", "profile": "full"}
 OSU_BW = {**EDR, "test": "Osu", "benchmark": "bw", "transport": "rc_mlx5"}
@@ -46,7 +46,8 @@ def test_a_threshold_is_changed_in_one_line_of_one_file(site, capsys):
 
     def verdict():
         references = References.load(site / "references.yaml")
-        return judge([12000.0], references.find(OSU_BW, "bandwidth_1MiB", "MB/s", 12500)).verdict
+        found = references.find(OSU_BW, "bandwidth_1MiB", "MB/s", Peak("link", 12500))
+        return judge([12000.0], found).verdict
 
     assert verdict() is Verdict.PASS
     code, out, _ = said(capsys, "Osu", "-C", "site-config/ibisco/reframe.py")

@@ -17,7 +17,6 @@ from new_site import (
     gpu_node,
     gpu_place,
     place,
-    recorded,
 )
 
 from assay.describe import foreign, written
@@ -52,7 +51,7 @@ def test_the_file_of_the_site_has_what_was_found(made, tmp_path):
 
 def references(tmp_path, text):
     (tmp_path / "site-config/mine").mkdir(parents=True, exist_ok=True)
-    for name in ("ratios.yaml", "hardware.yaml"):
+    for name in ("any-machine.yaml", "hardware.yaml"):
         link = tmp_path / "site-config" / name
         link.exists() or link.symlink_to(ROOT / "site-config" / name)
     path = tmp_path / "site-config/mine/references.yaml"
@@ -68,8 +67,7 @@ CASE = {
 
 def test_what_was_not_measured_is_recorded(tmp_path):
     loaded = references(tmp_path, written.references(HEAD, drafted(gpu_place())))
-    assert loaded.judged > 0  # the ratios within one run
-    found = loaded.find(CASE, "bandwidth_1MiB", "MB/s", peak=12500)
+    found = loaded.by_hand(CASE, "bandwidth_1MiB", "MB/s", peak=12500)
     assert found.why == "nothing was measured yet; type assay calibrate --site mine"
 
 
@@ -124,19 +122,10 @@ def test_a_link_has_the_rate_that_its_port_states(tmp_path, rate, link, bandwidt
     assert peak(site, named, "link", "bandwidth") == bandwidth
 
 
-def test_ratios_are_included_only_where_each_of_them_applies(tmp_path):
-    # UcxPerftest and SharedMemoryAgainstTcp would have no case: no transport of UCX is known.
-    answers = [{**recorded()[0], "ucx_devices": []}]
-    text = written.references(HEAD, drafted(place(answers=answers)))
-    assert references(tmp_path, text).judged == 0
-    text = written.references(HEAD, drafted(place(answers=recorded()[:1])))
-    assert references(tmp_path, text).judged > 0
-
-
 def test_on_nodes_of_one_machine_nothing_is_judged(tmp_path):
     loaded = references(tmp_path, written.references(HEAD, drafted(place())))
     assert loaded.judged == 0
-    found = loaded.find({**CASE, "partition": "ethernet"}, "bandwidth_1MiB", "MB/s")
+    found = loaded.by_hand({**CASE, "partition": "ethernet"}, "bandwidth_1MiB", "MB/s")
     assert "one machine" in found.why
 
 

@@ -392,7 +392,8 @@ def test_json_has_the_failures_the_parts_and_the_commands(capsys, monkeypatch):
     said = json.loads(said.out)
     assert (code, said["failures"], said["not_drained"]) == (1, ["node02"], [])
     assert said["rows"][0]["name"] == "node02"
-    assert said["rows"][0]["parts"]["disk"] == {"verdict": "NOT MEASURED", "tests": []}
+    nothing = {"verdict": "NOT MEASURED", "tests": [], "loss": None}
+    assert said["rows"][0]["parts"]["disk"] == nothing
     assert said["drain"][0].startswith("scontrol update nodename=node02 state=drain")
     assert len(said["again"]) == 1
 

@@ -26,6 +26,7 @@ from assay import files
 from assay.archive import bundle
 from assay.judge import (
     GREEN,
+    Peak,
     Reference,
     References,
     ReferencesError,
@@ -204,9 +205,11 @@ class Judge:
         name, said = metric.name, metric.verdict.value
         if metric.why == CALIBRATION:
             return
-        peak = metric.percent_of.peak if metric.percent_of else None
+        of = metric.percent_of
+        peak = Peak(of.what, of.peak, of=of.of) if of and of.peak else None
+        named = case.hardware
         try:
-            expected = self._references.find(_keys(case), name, metric.unit, peak)
+            expected = self._references.find(_keys(case), name, metric.unit, peak, named)
         except ReferencesError as error:
             yield f"{name}: {error}"
             return

@@ -1,0 +1,185 @@
+"""Floors: the share of its peak that healthy hardware of a kind reaches, as others published it.
+
+``site-config/floors.yaml`` states the published results and the rule by which a floor follows from
+them. Nobody writes the floor itself. ``docs/judging.md`` explains the rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from assay import files
+from assay.judge.reference_files import ReferencesError, Scalar, Selector, applies
+from assay.quantities import number
+
+FILE = "floors.yaml"
+
+#: Part of the least healthy value that a floor is; of less than three owners, a weak one.
+PART, WEAK_PART = 0.9, 0.85
+
+#: An upper limit of a time is this many times the highest healthy value.
+BEYOND = 1.5
+
+#: Fewest owners of the machines behind a floor; greatest ratio of their values; fewest values of
+#: a sample whose tenth percentile counts.
+OWNERS, SPREAD, SAMPLE = 3, 1.6, 7
+
+_Text = Annotated[str, Meta(min_length=1)]
+_Positive = Annotated[float, Meta(gt=0, le=1e12)]
+
+
+class Result(msgspec.Struct, forbid_unknown_fields=True):
+    """A result has value, unit, system, owner, date and source, and `of`, the peak in `unit`.
+
+    :ivar counts: false for a value that is shown and not used.
+    """
+
+    value: _Positive
+    unit: _Text
+    system: _Text
+    owner: _Text
+    date: Annotated[str, Meta(min_length=4)]
+    source: Annotated[str, Meta(min_length=8)]
+    of: _Positive | None = None
+    counts: bool = True
+    note: str = ""
+
+    @property
+    def share(self) -> float:
+        """Its share of the peak; of a time, the value itself."""
+        return self.value / self.of if self.of else self.value
+
+
+class Floor(msgspec.Struct, forbid_unknown_fields=True):
+    """A floor has `for`, metrics, rule, why and results; of, unless it is a limit of a time.
+
+    :ivar of: role and quantity of the hardware, such as ``link.bandwidth``.
+    :ivar hardware: the names of that role that it holds for; empty for all.
+    :ivar above: the greatest share of the peak that physics allows.
+    """
+
+    selector: Selector = msgspec.field(name="for")
+    metrics: Annotated[list[str], Meta(min_length=1)]
+    rule: Literal["A", "B", "C", "D", "U"]
+    why: Annotated[str, Meta(min_length=8)]
+    results: Annotated[list[Result], Meta(min_length=1)]
+    of: str = ""
+    hardware: list[str] = []
+    above: _Positive | None = None
+
+    def __post_init__(self) -> None:
+        shares = self.shares
+        spread = max(shares) / min(shares) if shares else math.inf
+        if not shares:
+            raise ValueError("results: none counts")
+        if (self.rule == "U") == bool(self.of):
+            raise ValueError("of: a share has a peak, such as link.bandwidth; a limit U has none")
+        if any((result.of is None) == bool(self.of) for result in self.results):
+            raise ValueError("results: each needs `of`, the peak, unless the rule is U")
+        if self.rule in "AU" and self.owners < OWNERS:
+            said = f"{self.owners} owners of results: rule {self.rule} needs {OWNERS}"
+            raise ValueError(f"rule: {said}; write C, which makes a weak floor")
+        if self.rule == "A" and spread > SPREAD:
+            raise ValueError(f"rule: A: the results spread by {spread:.2f}: write D, no floor")
+        if self.rule == "B" and len(shares) < SAMPLE:
+            raise ValueError(f"rule: B: {len(shares)} results, and it needs {SAMPLE}; write A or C")
+
+    @property
+    def shares(self) -> list[float]:
+        """The shares that count, the lowest first."""
+        return sorted(result.share for result in self.results if result.counts)
+
+    @property
+    def owners(self) -> int:
+        return len({result.owner for result in self.results if result.counts})
+
+    @property
+    def share(self) -> float | None:
+        """The least healthy share, rounded down to a hundredth; None without a floor."""
+        shares = self.shares
+        if self.rule in "DU":
+            return None
+        least = shares[round((len(shares) - 1) / 10)] if self.rule == "B" else shares[0]
+        return math.floor(100 * least * (WEAK_PART if self.rule == "C" else PART)) / 100
+
+    @property
+    def said(self) -> str:
+        """The results in words, as the source of a reference."""
+        low, high = self.shares[0], self.shares[-1]
+        owners = f"{self.owners} owner{'s' * (self.owners > 1)}"
+        many = f"{len(self.shares)} published results of {owners}"
+        if self.rule == "U":
+            unit = self.results[0].unit
+            return f"{many}: {number(low)} to {number(high)} {unit}; {self.why}"
+        weak = "; a weak floor, alone it makes nothing red" if self.rule == "C" else ""
+        return f"{many}: {low:.0%} to {high:.0%} of the peak; {self.why}{weak}"
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """The file has `floors`."""
+
+    floors: list[Floor]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a floor says of one metric.
+
+    :ivar value: the least value of a rate or a share, the greatest of a time, in `unit`.
+    :ivar ceiling: the greatest value that physics allows, in `unit`; None if unknown.
+    """
+
+    value: float
+    unit: str
+    is_least: bool
+    ceiling: float | None
+    weak: bool
+    source: str
+
+
+def read_floors(path: Path) -> Sequence[Floor]:
+    """The floors of a file.
+
+    :raises ReferencesError: the file is not YAML, or an entry does not follow its rule.
+    """
+    return files.read_shape(path, _File, ReferencesError).floors
+
+
+def bound(  # noqa: PLR0913, PLR0917 - the facts of one metric
+    floors: Sequence[Floor],
+    case: Mapping[str, Scalar],
+    metric: str,
+    unit: str,
+    peak: Any,
+    named: Mapping[str, str],
+) -> Bound | str:
+    """What the first floor says that applies; why there is none, or "" if none applies.
+
+    :param unit: that of the metric.
+    :param peak: the :class:`~assay.judge.plausible.Peak` of the metric, in `unit`; None if unknown.
+    :param named: role -> name of the hardware of the partition.
+    """
+    for floor in floors:
+        its = named.get((floor.of or "link.").split(".")[0], "")
+        if metric not in floor.metrics or not applies(floor.selector, case):
+            continue
+        if floor.hardware and its not in floor.hardware:
+            continue
+        if floor.rule == "U":
+            result = floor.results[0]
+            return Bound(BEYOND * floor.shares[-1], result.unit, False, None, False, floor.said)
+        if peak is None or peak.of != floor.of:
+            continue
+        if floor.share is None:
+            return f"healthy machines publish too different values: {floor.said}"
+        above = None if floor.above is None else floor.above * peak.value
+        weak = floor.rule == "C"
+        return Bound(floor.share * peak.value, unit, True, above, weak, floor.said)
+    return ""

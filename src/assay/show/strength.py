@@ -1,0 +1,107 @@
+"""How strong a PASS is: what judged the cases, and the least loss that would have been red."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assay.judge import ANY, YARDSTICKS, Verdict
+from assay.store.cases import Case, grouped
+from assay.store.record import Metric
+
+#: Kind of part -> the words of a test's `proves` that show its loss. A node has these parts.
+PARTS = {
+    "processor": ("processor",),
+    "memory": ("memory",),
+    "network": ("latency", "rate"),
+    "GPU": ("GPU", "GPU link"),
+    "disk": ("write", "read"),
+}
+
+#: Yardstick -> in words, after a number of cases.
+WORDS = dict(
+    zip(
+        YARDSTICKS,
+        (
+            "by references of the site",
+            "by the calibration of this machine",
+            "by a baseline of such a machine",
+            "by what machines of this hardware publish",
+            "by bounds of any machine",
+        ),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Strength:
+    """What the verdict of a run rests on.
+
+    :ivar cases: yardstick -> number of cases that it judged. A case counts for its strongest one.
+    :ivar losses: kind of part -> the least factor of a loss that would have been red.
+    :ivar blind: the kinds of parts that were measured and of which no loss would have been red.
+    """
+
+    cases: Mapping[str, int]
+    losses: Mapping[str, float]
+    blind: tuple[str, ...]
+
+    @classmethod
+    def of(cls, cases: Sequence[Case]) -> Strength:
+        counted = Counter(filter(None, map(yardstick, cases)))
+        found = grouped((part, loss) for case in cases for part, loss in _losses(case))
+        losses = {
+            part: min(filter(None, found[part]), default=None) for part in PARTS if part in found
+        }
+        blind = tuple(part for part, loss in losses.items() if loss is None)
+        known = {part: loss for part, loss in losses.items() if loss is not None}
+        return cls({name: counted[name] for name in YARDSTICKS if counted[name]}, known, blind)
+
+    @property
+    def wide_only(self) -> bool:
+        """Whether bounds of any machine alone judged."""
+        return [*self.cases] == [ANY]
+
+    @property
+    def said(self) -> list[str]:
+        """Sentences without a full stop: what judged, what would have been red, what would not."""
+        judged = [f"{number} {WORDS[name]}" for name, number in self.cases.items()]
+        losses = [f"{part} {said_loss(loss)}" for part, loss in self.losses.items()]
+        lines = [f"judged: {', '.join(judged)}"] if judged else []
+        lines += [f"it would have been red: {', '.join(losses)}"] if losses else []
+        return lines + (
+            [f"no loss would have been red: {', '.join(self.blind)}"] if self.blind else []
+        )
+
+
+def yardstick(case: Case) -> str:
+    """The strongest yardstick of a case; empty if no metric of it was judged."""
+    used = {of_metric(m) for m in case.metrics if m.verdict is not Verdict.RECORDED}
+    return next((name for name in YARDSTICKS if name in used), "")
+
+
+def of_metric(metric: Metric) -> str:
+    """What judged a metric. Records of a version that did not say it are of the site."""
+    return metric.yardstick if metric.yardstick in YARDSTICKS else YARDSTICKS[0]
+
+
+def _losses(case: Case) -> Iterable[tuple[str, float | None]]:
+    """(kind of part, the least loss that would have been red) of each metric that shows it."""
+    if case.verdict is None or case.values.get("sync") == "cached":  # shows no disk
+        return
+    for part, words in PARTS.items():
+        # Within a node, bytes cross no network.
+        if part == "network" and len(case.hosts) == 1:
+            continue
+        names = {name for word in words for name in case.proves.get(word, ())}
+        for metric in case.metrics:
+            if metric.name in names:
+                yield part, metric.least_loss
+
+
+def said_loss(loss: float) -> str:
+    """A factor in words: ``4 % slower``, ``40 times slower``."""
+    if loss < 2:
+        return f"{max(1, round(100 * (1 - 1 / loss)))} % slower"
+    return f"{loss:.0f} times slower" if loss >= 10 else f"{loss:.1f} times slower"

@@ -27,6 +27,7 @@ KINDS: dict[str, Any] = {
     "assay": site_yaml.SiteFile,
     "calibrated": reference_files.Included,
     "hardware": peaks.Known,
+    "hardware-kind": peaks.Parts,
     "promise": promise.File,
     "references": reference_files.Document,
     "tolerances": metrics.Tolerances,
@@ -34,7 +35,7 @@ KINDS: dict[str, Any] = {
 }
 
 #: A site changes single keys of these, so none is required.
-LAYERED = ("hardware", "tolerances")
+LAYERED = ("hardware", "hardware-kind", "tolerances")
 
 
 def without_required(schema: Any) -> Any:

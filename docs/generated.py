@@ -22,7 +22,7 @@ import yaml
 from sphinx.util import logging
 
 from assay import catalogue, cli, sites
-from assay.judge import reference_files
+from assay.judge import peaks, reference_files
 
 ROOT = Path(__file__).resolve().parents[1]
 SITES = ROOT / "site-config"
@@ -119,13 +119,14 @@ def programs() -> str:
 
 
 def hardware() -> str:
-    found = yaml.safe_load((SITES / "hardware.yaml").read_text(encoding="utf-8"))
     rows = []
-    for role, entries in found.items():
-        for name, entry in entries.items():
-            numbers = [f"{key} {value}" for key, value in entry.items() if key != "source"]
-            rows.append([role, code(name), ", ".join(numbers), entry["source"]])
-    return table(["role", "name", "peaks", "source"], rows)
+    for role, parts in peaks.hardware(SITES / "local").items():
+        for name, part in parts.items():
+            entry = msgspec.to_builtins(part)
+            numbers = [f"{key} {value:g}" for key, value in entry.items() if type(value) is float]
+            stated = code(*entry.get("names", ()))
+            rows.append([role, code(name), ", ".join(numbers), stated, part.source])
+    return table(["role", "name", "peaks", "how a machine states it", "source"], rows)
 
 
 # --- sites, tests, references ---------------------------------------------------------------------

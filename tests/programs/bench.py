@@ -255,7 +255,7 @@ class Bench:
         self.folder = folder
         self.site = folder / "site-config" / "bench"
         self.site.mkdir(parents=True)
-        for name in ("vocabulary.yaml", "hardware.yaml", "tolerances.yaml"):
+        for name in ("vocabulary.yaml", "hardware", "tolerances.yaml"):
             (self.site.parent / name).symlink_to(ROOT / "site-config" / name)
         self.results = folder / "results"
         self.quiet = self.program("quiet", "dmesg", NO_DMESG)

@@ -69,7 +69,7 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     """docs/adding-a-site.md, steps 1 to 3, on a copy of the repository's site-config."""
     site = tmp_path / "site-config" / "mycluster"
     site.mkdir(parents=True)
-    for name in ("vocabulary.yaml", "hardware.yaml"):
+    for name in ("vocabulary.yaml", "hardware"):
         shutil.copy(ROOT / "site-config" / name, site.parent)
     shutil.copy(ROOT / "site-config/any/reframe.py", site)
     (site / "assay.yaml").write_text(localised(of_site()))

@@ -308,7 +308,7 @@ def _stated(place: Place, known: Known, name: str, rate: float, device: str) -> 
     own = re.sub(r"[^a-z0-9-]", "-", f"{name}-{rate:g}gbit")
     if own not in known["link"]:
         source = f"the rate that {device} of {place.host} states, {rate:g} Gbit/s; not measured"
-        place.links[own] = Hardware(source, bandwidth)
+        place.links[own] = Hardware(source=source, bandwidth=bandwidth)
     return own
 
 

@@ -148,7 +148,7 @@ def found(monkeypatch, tmp_path):
     site = tmp_path / "site-config" / "any"
     site.mkdir(parents=True)
     real = ROOT / "site-config"
-    for name in ("vocabulary.yaml", "hardware.yaml", "any-machine.yaml", "any/references.yaml"):
+    for name in ("vocabulary.yaml", "hardware", "any-machine.yaml", "any/references.yaml"):
         (site.parent / name).symlink_to(real / name)
     for name in ("IMAGE", "STACK", "PARTITION", "DEVICE", "LAUNCHER", "NODES", "ACCESS"):
         monkeypatch.delenv(f"ASSAY_{name}", raising=False)
@@ -222,7 +222,7 @@ def test_gpus_of_amd_are_found_by_their_own_program(found):
 
 def test_a_link_of_unknown_hardware_names_none_and_without_pmix_mpirun_starts_the_ranks(found):
     slurm = replace(SLURM, mpi="\tnone\n", config=ACCOUNTS)
-    ports = {"mlx5_0:1": {**UP, "rate": "800 Gb/sec (4X XDR)"}}
+    ports = {"mlx5_0:1": {**UP, "rate": "1600 Gb/sec (4X GDR)"}}
     fabric = found(slurm, ports, ASSAY_NODES="2")["infiniband"]
     assert "hardware" not in fabric["extras"]
     assert (fabric["scheduler"], fabric["launcher"]) == ("slurm", "mpirun")

@@ -51,7 +51,7 @@ def test_the_file_of_the_site_has_what_was_found(made, tmp_path):
 
 def references(tmp_path, text):
     (tmp_path / "site-config/mine").mkdir(parents=True, exist_ok=True)
-    for name in ("any-machine.yaml", "hardware.yaml"):
+    for name in ("any-machine.yaml", "hardware"):
         link = tmp_path / "site-config" / name
         link.exists() or link.symlink_to(ROOT / "site-config" / name)
     path = tmp_path / "site-config/mine/references.yaml"
@@ -114,7 +114,7 @@ def test_a_link_has_the_rate_that_its_port_states(tmp_path, rate, link, bandwidt
     assert named == {"link": link}
     site = tmp_path / "site-config/mine"
     site.mkdir(parents=True)
-    (site.parent / "hardware.yaml").symlink_to(ROOT / "site-config/hardware.yaml")
+    (site.parent / "hardware").symlink_to(ROOT / "site-config/hardware")
     text = written.hardware(HEAD, made)
     assert bool(text) is (link not in KNOWN["link"])
     if text:

@@ -217,4 +217,4 @@ def test_each_way_of_a_copy_is_a_line_over_sizes_with_short_names(judged, tmp_pa
 
 
 def test_it_needs_no_checkout_around():
-    assert (files.SUITE / "site-config" / "hardware.yaml").exists()
+    assert (files.SUITE / "site-config" / "hardware").exists()

@@ -41,11 +41,14 @@ class Peak:
     :ivar what: description, with where the value was measured or published.
     :ivar value: the value in the unit of the metric.
     :ivar most: the greatest plausible share of it; None if it is not an upper limit.
+    :ivar of: role and quantity of the hardware that it follows from, such as ``link.bandwidth``;
+        empty for what the same run measured.
     """
 
     what: str
     value: float
     most: float | None = MOST_OF_PEAK
+    of: str = ""
 
 
 def of_peak(seen: str, value: float, peak: Peak, unit: str = "MB/s") -> Ratio:

@@ -699,7 +699,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
         entry: dict[str, Any] = {"value": middle, "unit": str(unit), "samples": [*values]}
         if peak:
-            entry["percent_of"] = record.of_peak(peak.what, float(peak.value), middle, unit)
+            entry["percent_of"] = record.of_peak(peak, middle, unit)
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": record.CALIBRATION}
         expected = site.site_references().find(

@@ -17,7 +17,7 @@ import msgspec
 
 from assay import declared
 from assay import metrics as units
-from assay.judge import Judgement, Reference, Verdict
+from assay.judge import Judgement, Peak, Reference, Verdict
 from assay.parse import Parsed
 from assay.store.sanitize import finite, line
 
@@ -43,12 +43,14 @@ class OfPeak(msgspec.Struct):
     """The peak that a value is compared with, in `unit`, and the value in percent of it.
 
     :ivar what: what has this peak: a part that the same run measured, or one of the hardware.
+    :ivar of: role and quantity of that hardware, see :class:`assay.judge.Peak`.
     """
 
     what: str = ""
     peak: float | None = None
     unit: str = ""
     percent: float | None = None
+    of: str = ""
 
 
 class Metric(msgspec.Struct):
@@ -228,9 +230,11 @@ def of_output(parsed: Parsed | None) -> dict[str, Any]:
     return {**named, "parsed": output}
 
 
-def of_peak(what: str, peak: float, value: float, unit: str) -> dict[str, Any]:
+def of_peak(peak: Peak, value: float, unit: str) -> dict[str, Any]:
     """The peak that a value is compared with, and the value in percent of that peak."""
-    return {"what": what, "peak": peak, "unit": unit, "percent": 100 * value / peak}
+    size = float(peak.value)
+    of = {"of": peak.of} if peak.of else {}
+    return {"what": peak.what, "peak": size, "unit": unit, "percent": 100 * value / size, **of}
 
 
 def of_judgement(expected: Reference, judgement: Judgement) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from reframe.core.builtins import run_after, run_before
 from assay.fleet.nodes import median_and_worst, of_all
 from assay.gpu.bases import GpuState
 from assay.parse import ParseError, babelstream
-from assay.run import Peak, StrictCheck
-from assay.run.site import hardware_peak
+from assay.run import StrictCheck
+from assay.run.site import hardware_peaks
 from assay.run.ucx import text
 
 #: Elements of an array [8 B]: three arrays of 1 GiB are beyond the caches of any GPU of today.
@@ -109,7 +109,4 @@ class BabelStreamGpu(GpuState, StrictCheck):
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):
-        of_memory = hardware_peak(self, "gpu", "memory_bandwidth")
-        if of_memory is None:
-            return {}
-        return dict.fromkeys(self.declares, Peak("memory, hardware.yaml", 1000 * of_memory))
+        return hardware_peaks(self, self.declares, "gpu.memory_bandwidth")

@@ -23,6 +23,7 @@ from assay import metrics
 from assay.parse import Quantity, hpcc
 from assay.run import Peak
 from assay.run.linpack import LinpackCheck
+from assay.run.site import hardware_peaks
 from assay.workloads import hpl_input
 from assay.workloads.sizing import usable_ranks
 
@@ -97,13 +98,22 @@ class HpccBase(LinpackCheck):
             "on one rank alone, same run",
         )
         # The parts of HPCC run one after the other: 51 runs on a busy machine reached 1.57.
-        return {
+        measured = {
             name: Peak(what, peak, most=2)
             for name, what, peak in (
                 ("hpl", f"DGEMM {everywhere}", value("StarDGEMM_Gflops") * self.num_tasks),
                 ("dgemm_star", f"DGEMM {alone}", value("SingleDGEMM_Gflops")),
                 ("stream_copy_star", f"STREAM copy {alone}", value("SingleSTREAM_Copy")),
             )
+        }
+        of_rank = 1 / self._layout.per_node
+        # HPCC chooses its vectors by N: a large cache may hold them.
+        streams = ["stream_copy_star", "stream_triad_star"]
+        return {
+            **measured,
+            **hardware_peaks(self, ["hpl"], "processor.fp64", self.num_tasks),
+            **hardware_peaks(self, ["dgemm_star"], "processor.fp64"),
+            **hardware_peaks(self, streams, "memory.bandwidth", of_rank, most=None),
         }
 
 

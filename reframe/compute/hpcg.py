@@ -6,7 +6,7 @@ Where:     +intra-node, or +inter-node
 Stacks:    +hpcg
 Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
            memory
-Judged by: references of rating [GFLOP/s], spmv [GFLOP/s], mg [GFLOP/s]
+Judged by: references of rating [GFLOP/s], spmv [GFLOP/s], mg [GFLOP/s]; the peak of each
 Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
 """
 
@@ -19,6 +19,7 @@ from assay.opinions.parse import hpcg
 from assay.parse import Quantity
 from assay.run.mpi import MpiCheck
 from assay.run.options import POSITIVE
+from assay.run.site import hardware_peaks
 
 #: Points of a rank along each axis in the smoke profile; HPCG takes 16 at least.
 SMOKE_POINTS = 16
@@ -107,6 +108,11 @@ class Hpcg(MpiCheck):
                 asked = f"{self.num_tasks} times {self._points}^3 points were asked for"
                 problems.append(f"HPCG solved {x:g} x {y:g} x {z:g} points, {asked}")
         return problems
+
+    def peaks(self, parsed):
+        # It waits for the memory. A problem that fits into the caches does not: no upper limit.
+        nodes = self._layout.nodes
+        return hardware_peaks(self, self.declares, "memory.bandwidth", nodes, most=None)
 
     def measure(self, parsed):
         rates = {part.lower(): parsed.quantity("rate", part=part) for part in ("SpMV", "MG")}

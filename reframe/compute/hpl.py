@@ -6,7 +6,7 @@ Where:     +intra-node, or +inter-node
 Stacks:    +hpl
 Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
            processor
-Judged by: references of performance [GFLOP/s]
+Judged by: references of performance [GFLOP/s]; the peak of each
 Takes:     at most 240 min for a launch; in the smoke profile: 1 of 1 cases
 """
 

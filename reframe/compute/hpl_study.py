@@ -19,7 +19,7 @@ Three quantities follow from the time T(P, N):
 The peak PP(P) of P nodes counts one operation per clock cycle for each core of the GPUs and of the
 processors: PP(P) = P (GPUs x cores x clock + cores x clock). The validation that this study is
 taken from defines it so. Vendors state a higher peak, because a core of today does more than one
-operation per cycle.
+operation per cycle. The metric is a share of that one, where the partition names its hardware.
 
 On the host, the study runs xhpl of the stack. On GPUs, it runs NVIDIA's HPL, installed outside of
 the stack or in its own container, with one rank for each GPU. The release must fit the GPUs:
@@ -38,7 +38,7 @@ from assay.gpu.bases import GpusOfNode
 from assay.parse import hpl
 from assay.run import Figure, Peak
 from assay.run.linpack import HplCheck
-from assay.run.site import hardware_peak
+from assay.run.site import hardware_peak, hardware_peaks
 from assay.workloads.hpl_input import matrix_order, study_orders
 from assay.workloads.sizing import Grid, Layout
 
@@ -76,10 +76,16 @@ class HplStudyBase(HplCheck):
     def peaks(self, parsed):
         part = self.node_peak()
         if part is None:
-            return {}
+            return self.peaks_by_vendor()
         words, value = part
+        self._record["proof"]["study_peak"] = self.nodes * value
         # One operation per cycle, see above: this is not an upper limit.
-        return {"performance": Peak(f"{self.nodes} x {words}", self.nodes * value, most=None)}
+        by_study = Peak(f"{self.nodes} x {words}", self.nodes * value, most=None)
+        return {"performance": by_study, **self.peaks_by_vendor()}
+
+    def peaks_by_vendor(self):
+        """What the vendors state of the hardware, if the partition names it."""
+        return hardware_peaks(self, self.declares, "processor.fp64", self.num_tasks)
 
     def node_peak(self):
         """Peak of the used cores of a node, in words and in [GFLOP/s]; None if it is unknown."""
@@ -195,3 +201,10 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
 
     def cores_used(self):
         return self._cores
+
+    def peaks_by_vendor(self):
+        gpus = self.nodes * self.gpus_of_a_node()
+        found = {}
+        for quantity in ("gpu.fp64", "gpu.fp64_matrix"):  # older GPUs have no matrices in FP64
+            found |= hardware_peaks(self, self.declares, quantity, gpus)
+        return found

@@ -6,7 +6,7 @@ Where:     +intra-node
 Stacks:    +stream, or +babelstream-omp
 Proves:    exit code 0 and a complete output; a pass clears memory
 Judged by: references of copy [MB/s], scale [MB/s], add [MB/s], triad [MB/s], mul [MB/s], and 1
-           more
+           more; the peak of each
 Takes:     at most 10 min for a launch; in the smoke profile: 2 of 2 cases
 """
 
@@ -18,6 +18,7 @@ from reframe.core.builtins import run_after, run_before
 
 from assay.parse import babelstream, stream
 from assay.run import StrictCheck
+from assay.run.site import hardware_peaks
 from assay.run.ucx import text
 
 #: A shell line that prints each cache of the node once: level, size [KiB], its processors.
@@ -75,6 +76,9 @@ class ThreadsOnCores(StrictCheck):
     @run_before("run")
     def read_the_caches(self):
         self.prerun_cmds.append(CACHES)
+
+    def peaks(self, parsed):
+        return hardware_peaks(self, self.declares, "memory.bandwidth")
 
     @property
     def least(self):

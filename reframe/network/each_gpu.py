@@ -28,7 +28,7 @@ from assay.gpu.bases import SCRIPTS, GpusOfNode
 from assay.gpu.gpus import GPUS
 from assay.gpu.parse.each_gpu import BETWEEN, TO_DEVICE, TO_HOST
 from assay.run.options import COUNT
-from assay.run.site import link_peaks
+from assay.run.site import hardware_peaks, link_peaks
 
 #: The script that copies.
 SCRIPT = SCRIPTS / "gpus.py"
@@ -107,7 +107,10 @@ class EachGpu(GpusOfNode, SweepCheck):
         return found
 
     def peaks(self, parsed):
+        between = [name for name in self.declares if name.startswith(KINDS[BETWEEN])]
+        host = [name for name in self.declares if name not in between]
+        found = hardware_peaks(self, host, "pcie.bandwidth")
         # The link of a partition between nodes is not that between the GPUs of a node.
-        if "intra-node" not in self.current_partition.features:
-            return {}
-        return link_peaks(self, [m for m in self.declares if m.startswith(KINDS[BETWEEN])])
+        if "intra-node" in self.current_partition.features:
+            found |= link_peaks(self, between)
+        return found

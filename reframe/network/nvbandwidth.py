@@ -23,7 +23,7 @@ from assay.fleet.nodes import median_and_worst, of_all
 from assay.gpu.bases import GpuState
 from assay.gpu.parse import nvbandwidth
 from assay.run import StrictCheck
-from assay.run.site import link_peaks
+from assay.run.site import hardware_peaks, link_peaks
 
 #: Test of the program -> the beginning of its metrics.
 TESTS = {
@@ -82,4 +82,6 @@ class Nvbandwidth(GpuState, StrictCheck):
         return of_all(rates, self.declares)
 
     def peaks(self, parsed):
-        return link_peaks(self, [name for name in self.declares if name.startswith(BETWEEN)])
+        between = [name for name in self.declares if name.startswith(BETWEEN)]
+        host = [name for name in self.declares if not name.startswith(BETWEEN)]
+        return {**link_peaks(self, between), **hardware_peaks(self, host, "pcie.bandwidth")}

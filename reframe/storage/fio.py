@@ -6,7 +6,8 @@ Where:     +storage
 Stacks:    +fio
 Proves:    exit code 0 and a complete output; the file system, and how the file was open; a pass
            clears write and read
-Judged by: references of read_rate [op/s], write_rate [op/s], read_p99 [us], write_p99 [us]
+Judged by: references of read_rate [op/s], write_rate [op/s], read_p99 [us], write_p99 [us]; the
+           peak of each
 Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
 
 One file is filled, then read and rewritten at random places for a time. docs/storage.md describes
@@ -19,13 +20,14 @@ from reframe.core.builtins import run_after, run_before, variable
 from assay.opinions.parse import fio
 from assay.run import StrictCheck
 from assay.run.options import SIZE
+from assay.run.site import hardware_peaks
 from assay.run.storage import StorageMixin, in_another_mode, too_fast
 
 #: profile -> size of the file [B], and time of each of both directions [s].
 SMOKE, FULL = (16 << 20, 1), (256 << 20, 30)
 
-#: Size of an operation, in the words of fio, and how many are on their way at once.
-BLOCK, DEPTH = "4k", 32
+#: Size of an operation, in the words of fio and in B, and how many are on their way at once.
+BLOCK, BYTES, DEPTH = "4k", 4096, 32
 
 #: The rate of writing that the time limit assumes [B/s].
 SLOW = 20e6
@@ -126,6 +128,10 @@ class Fio(StorageMixin, StrictCheck):
                     f"{self._seconds} s"
                 )
         return problems + too_fast(parsed.rows, ["bandwidth"])
+
+    def peaks(self, parsed):
+        read = hardware_peaks(self, ["read_rate"], "disk.read", 1 / BYTES)
+        return read | hardware_peaks(self, ["write_rate"], "disk.write", 1 / BYTES)
 
     def measure(self, parsed):
         return {

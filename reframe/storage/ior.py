@@ -7,7 +7,7 @@ Where:     +storage
 Stacks:    +ior
 Proves:    exit code 0 and a complete output; the file system, and how the file was open; one
            world of the ranks asked for; a pass clears write and read
-Judged by: references of write [MiB/s], read [MiB/s]
+Judged by: references of write [MiB/s], read [MiB/s]; the peak of each
 Takes:     at most 120 min for a launch; in the smoke profile: 2 of 2 cases
 
 `easy` is the pattern that a file system likes: a file for each rank, in transfers of 2 MiB. `hard`
@@ -24,7 +24,7 @@ from assay.opinions.io500_check import Io500Check
 from assay.opinions.parse import ior
 from assay.quantities import number, size
 from assay.run.options import SIZE
-from assay.run.storage import FASTEST
+from assay.run.storage import FASTEST, disk_peaks
 from assay.workloads.sizing import SizingError
 
 #: File with the phases, in the stage directory.
@@ -124,6 +124,9 @@ class Ior(Io500Check):
             if row["bandwidth"] > fastest
         ]
         return problems
+
+    def peaks(self, parsed):
+        return disk_peaks(self, ["write"], ["read"], cached=True)
 
     def measure(self, parsed):
         return {name: parsed.quantity("bandwidth", operation=name) for name in self.declares}

@@ -7,7 +7,8 @@ Where:     +storage
 Stacks:    +iozone
 Proves:    exit code 0 and a complete output; the file system, and how the file was open; a pass
            clears write and read
-Judged by: references of write [KiB/s], rewrite [KiB/s], read [KiB/s], reread [KiB/s]
+Judged by: references of write [KiB/s], rewrite [KiB/s], read [KiB/s], reread [KiB/s]; the peak of
+           each
 Takes:     at most 60 min for a launch; in the smoke profile: 2 of 4 cases
 
 One stream writes and reads in the directory of a storage partition. docs/storage.md describes the
@@ -20,7 +21,13 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from assay.parse import iozone
 from assay.run import StrictCheck
 from assay.run.options import NONE, SIZE
-from assay.run.storage import StorageMixin, bytes_asked_for, in_another_mode, too_fast
+from assay.run.storage import (
+    StorageMixin,
+    bytes_asked_for,
+    disk_peaks,
+    in_another_mode,
+    too_fast,
+)
 
 OPERATIONS = ("write", "rewrite", "read", "reread")
 
@@ -112,6 +119,9 @@ class IozoneBase(StorageMixin, StrictCheck):
         return sum(
             row["file_size"] / row[operation] for row in parsed.rows for operation in OPERATIONS
         )
+
+    def peaks(self, parsed):
+        return disk_peaks(self, OPERATIONS[:2], OPERATIONS[2:], cached=self.sync != "direct")
 
     def measure(self, parsed):
         """The largest file with the largest record: caches help it least."""

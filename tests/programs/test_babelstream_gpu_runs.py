@@ -53,7 +53,7 @@ RUNS = {
         "GPU 0: the size of an array is not stated, 1073741824 B were asked for",
     ),
     # The site names a GPU whose memory has 1555 GB/s.
-    "another-gpu": ([output(2e6), output(2e6)], "the peak (memory, hardware.yaml) is 1555000 MB/s"),
+    "another-gpu": ([output(2e6), output(2e6)], "the peak (gpu, hardware.yaml) is 1555000 MB/s"),
 }
 
 

@@ -9,8 +9,10 @@ from typing import Any
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ConfigError
 
+from assay.judge import Peak
 from assay.parse import Parsed, Quantity, hpl
 from assay.run.mpi import MpiCheck
+from assay.run.site import hardware_peaks
 from assay.workloads import hpl_input
 from assay.workloads.hpl_input import linpack_bytes, matrix_order, process_grid
 from assay.workloads.sizing import Grid, usable_ranks
@@ -132,6 +134,9 @@ class HplCheck(LinpackCheck):
                 problems.append(f"{rate:g} GFLOP/s on {cores} cores: {most}")
             problems += hpl_input.otherwise(parsed.rows)
         return problems + self.solved_as_asked(parsed.rows)
+
+    def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
+        return hardware_peaks(self, self.declares, "processor.fp64", self.num_tasks)
 
     def measure(self, parsed: Parsed) -> Mapping[str, Quantity]:
         """The performance at the largest N. The other orders are in the rows."""

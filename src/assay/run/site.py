@@ -12,8 +12,9 @@ from typing import Any
 import reframe.core.runtime as rt
 from reframe.core.exceptions import ConfigError
 
-from assay.judge import Peak, References, peak
-from assay.metrics import factor
+from assay.judge import Hardware, Peak, References, peak, peaks
+from assay.judge.plausible import MOST_OF_PEAK
+from assay.metrics import UNITS
 from assay.reframe_compat import runner, testcase
 
 
@@ -75,14 +76,71 @@ def hardware_peak(test: Any, role: str, quantity: str) -> float | None:
     return peak(site_directory(), hardware, role, quantity)
 
 
+def _named(test: Any, role: str) -> Hardware | None:
+    """What plays a role on a test's partition; None if the partition does not name it."""
+    hardware = test.current_partition.extras.get("hardware", {})
+    if role not in hardware:
+        return None
+    peaks.check_hardware(site_directory(), {role: hardware[role]})
+    return peaks.hardware(site_directory())[role][hardware[role]]
+
+
+def processor_peak(test: Any, cores: int) -> float | None:
+    """What so many cores of a test's partition compute at their nominal clock [GFLOP/s]."""
+    processor = _named(test, "processor")
+    return peaks.processor_fp64(processor, cores) if processor else None
+
+
+def most_of_clock(test: Any) -> float | None:
+    """The most that a core reaches of :func:`processor_peak`; None if its boost is not known."""
+    processor = _named(test, "processor")
+    if processor is None or processor.boost is None or processor.clock is None:
+        return None
+    return MOST_OF_PEAK * processor.boost / processor.clock
+
+
+def memory_peak(test: Any) -> float | None:
+    """What the memory of a node of a test's partition carries [MB/s]; None if it is unnamed."""
+    processor, its = _named(test, "processor"), test.current_partition.processor
+    sockets = its.num_sockets
+    if processor is None or not sockets:
+        return None
+    return peaks.memory_bandwidth(processor, _named(test, "memory"), sockets)
+
+
+def hardware_peaks(
+    test: Any, metrics: Iterable[str], of: str, times: float = 1, most: float | None = MOST_OF_PEAK
+) -> dict[str, Peak]:
+    """A quantity of the partition's hardware as the peak of these rates; empty if it is unnamed.
+
+    :param of: role and quantity, see :class:`assay.judge.Peak`.
+    :param times: how much of it the metrics have, such as links, directions, cores or nodes. Of a
+        rate of bytes, FLOP and operations have as much of it as they have for each byte.
+    """
+    role, _, quantity = of.partition(".")
+    if of == "processor.fp64":
+        value, unit, most = processor_peak(test, 1), "GFLOP/s", most_of_clock(test)
+    elif of == "memory.bandwidth":
+        value, unit = memory_peak(test), "MB/s"
+    else:
+        value, unit = hardware_peak(test, role, quantity), peaks.UNITS.get(quantity, "MB/s")
+    if value is None:
+        return {}
+    size = value * times * UNITS[unit].factor
+    units = {name: UNITS.get(test.declares[name]) for name in metrics}
+    return {
+        name: Peak(f"{role}, {peaks.FILE}", size / its.factor, most, of)
+        for name, its in units.items()
+        if its and its.base in ("B/s", "FLOP/s", "op/s")
+    }
+
+
 def link_peaks(test: Any, metrics: Iterable[str], ways: int = 1) -> dict[str, Peak]:
     """The bandwidth of the link as the peak of these rates; empty if the link is unnamed.
 
     :param ways: number of directions whose bytes the metrics count.
     """
-    link = ways * (hardware_peak(test, "link", "bandwidth") or 0)
-    peaks = {name: link * (factor("MB/s", test.declares[name]) or 0) for name in metrics}
-    return {name: Peak("link, hardware.yaml", value) for name, value in peaks.items() if value}
+    return hardware_peaks(test, metrics, "link.bandwidth", ways)
 
 
 @contextlib.contextmanager

@@ -17,10 +17,12 @@ import reframe as rfm
 from reframe.core.builtins import run_before
 
 import assay.node
-from assay.judge import curves
+from assay.judge import Peak, curves
+from assay.judge.plausible import MOST_OF_PEAK
 from assay.parse import Parsed
 from assay.prove.launch import REFUSED_FILE, SKIPPED_FILE
 from assay.quantities import number
+from assay.run.site import hardware_peaks
 
 #: File with the findings of the job, next to the output of the benchmark.
 FOUND = "storage.json"
@@ -126,6 +128,21 @@ def too_fast(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> li
         return []
     most = f"no memory carries more than {number(FASTEST, 3)}"
     return [f"{name}: {number(rate, 3)} KiB/s in one cell: {most}"]
+
+
+def disk_peaks(
+    test: Any, writes: Sequence[str], reads: Sequence[str], cached: bool
+) -> dict[str, Peak]:
+    """What the disk of a test's partition carries as the peak of these rates.
+
+    :param cached: the page cache may answer a read. What is written reaches the disk all the same,
+        since the programs count the flush.
+    """
+    most = None if cached else MOST_OF_PEAK
+    return {
+        **hardware_peaks(test, writes, "disk.write"),
+        **hardware_peaks(test, reads, "disk.read", most=most),
+    }
 
 
 class StorageMixin(rfm.RegressionTestPlugin):

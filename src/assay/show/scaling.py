@@ -96,6 +96,9 @@ class Study:
             at = nodes, int(found[0])
             if seconds < self.time.get(at, math.inf):
                 self.time[at], self.performance[at] = seconds, found[1]
+        if stated := finite(case.proof.get("study_peak")):
+            self.peak[nodes] = stated
+            return
         for metric in case.metrics:
             of = metric.percent_of
             scale = factor(of.unit or metric.unit, RATE) if of else None

@@ -10,7 +10,7 @@ from typing import Any
 from reframe.utility import nodelist_abbrev
 
 from assay.archive.calibrate import CalibrationError, states
-from assay.judge import LAUNCHES_FOR_95_PERCENT, RED, describe, peaks
+from assay.judge import LAUNCHES_FOR_95_PERCENT, RED, describe
 from assay.store.cases import Case, Session
 
 Key = tuple[tuple[str, Any], ...]
@@ -114,8 +114,9 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
         assert metric.value is not None, "a metric without a value is a FAIL"
         sample.metrics.setdefault(metric.name, []).append(metric.value)
         sample.units[metric.name] = metric.unit
-        if metric.percent_of and metric.percent_of.percent and peaks.FILE in metric.percent_of.what:
-            sample.shares.setdefault(metric.name, []).append(metric.percent_of.percent / 100)
+        share = metric.percent_of
+        if share and share.percent and share.of.startswith(("link.", "gpu.memory")):
+            sample.shares.setdefault(metric.name, []).append(share.percent / 100)
     rows, units = case.parsed.rows, case.parsed.units
     if case.curve:
         sample.curves.append(rows)

@@ -205,6 +205,7 @@ class IbPerftest(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
+        self._record["transport"] = "rc_verbs"
         silent = [f"{pair.a} - {pair.b}" for pair in self._pairs if pair.uncounted]
         self._record["proof"] = {
             "worst": {f"{row['size']} B": row["where"] for row in parsed.rows},

@@ -23,7 +23,6 @@ from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
 from assay.judge import Known, hardware
 from assay.node import answers
-from assay.prove.transports import SWITCHED, opened_transports
 from assay.sites import site_yaml
 from assay.sites.site_yaml import SiteFile
 
@@ -43,7 +42,7 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     if launcher not in ("srun", "mpirun"):
         raise ConfigError(f"ASSAY_LAUNCHER: {launcher!r} is neither srun nor mpirun")
     stacks, opened = _stacks(site_file, launcher == "srun")
-    transports = [name for name in opened_transports(opened) if name in SWITCHED]
+    transports = machine.inside_the_node(opened)
     names = [stack["name"] for stack in stacks]
 
     here = {**provenance.node(), "said": {}, "ucx_devices": provenance.ucx(opened)}

@@ -21,7 +21,7 @@ from assay.fleet.node import provenance
 from assay.node import answers, capacity
 from assay.prove import mpi
 from assay.prove.busy import PROCESSES
-from assay.prove.transports import SWITCHED, opened_transports
+from assay.prove.transports import SWITCHED, TRANSPORTS, opened_transports
 from assay.reframe_compat import command
 from assay.sites import site_yaml, stacks
 from assay.sites.site_yaml import SiteFile
@@ -116,9 +116,7 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
         with another distribution without ``--system``, or as
         :func:`assay.sites.site_configuration`.
     """
-    transports = [
-        name for name in opened_transports(ask.output("ucx_info", "-d")) if name in SWITCHED
-    ]
+    transports = inside_the_node(ask.output("ucx_info", "-d"))
     extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
@@ -139,6 +137,12 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     said = replace(said, general=OFTEN, problems=[*failed_probes(any_stack=not said.release)])
     system = site_yaml.system(site_file, said, partitions, hostnames=hostnames, max_local_jobs=1)
     return sites.site_configuration(site_file, system, made, said)
+
+
+def inside_the_node(listing: str) -> list[str]:
+    """The transports of an output of ``ucx_info -d`` that work without a device to other nodes."""
+    there = [name for name in opened_transports(listing) if name in SWITCHED]
+    return [name for name in there if name == "tcp" or not TRANSPORTS[name].network]
 
 
 def failed_probes(any_stack: bool = True) -> tuple[str, ...]:

@@ -27,7 +27,10 @@ COMPARED = (
 
 #: Ends of keys whose values differ between nodes without a meaning: the devices of UCX already show
 #: the slot of a card, a link that is down has no speed, and a GID is an address.
-NATURAL = (" numa_node", " speed_mbit", " gid", "programs slurm", "programs infiniband")
+NATURAL = (
+    *(" numa_node", " speed_mbit", " gid", " served"),
+    *("programs slurm", "programs infiniband"),
+)
 
 #: Beginnings of keys that a launcher makes different for each rank.
 LAUNCHED = ("variables PMIX_", "variables OMPI_")

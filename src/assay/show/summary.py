@@ -198,6 +198,7 @@ def closing_lines(view: View) -> list[str]:
     for why, cases in reasons_not_run(session.others).items():
         names = ", ".join(dict.fromkeys(case.test for case in cases))
         lines.append(f"not of Assay, in no verdict: {why} in ReFrame: {names}")
+    lines += [f"not measured: {note}" for note in session.notes]
     when = f" of {session.start:%Y-%m-%d %H:%M}" if session.start else ""
     lines.append(
         f"{session.file.stem}{when}: {counts.ran} of {_cases(len(session.cases))} ran: "

@@ -126,6 +126,7 @@ class Session(msgspec.Struct, frozen=True):
     :ivar partial: why the run is only a part of what the site promises, or not by its plan, one
         line each.
     :ivar doubts: those of these lines that are about settings, without a limit of their number.
+    :ivar notes: links that no case used, and that are no fault, one line each.
     :ivar others: the cases of tests that are not of Assay; ``why`` is how each ended in ReFrame.
     :ivar folder: of its outputs, plan and log; sessions that were merged have neither.
     :ivar extras: what the call of ReFrame said about the run (``--session-extras``).
@@ -147,6 +148,7 @@ class Session(msgspec.Struct, frozen=True):
     faults: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     promised: int | None = None
     nothing_judged: str = "red"
     extras: dict[str, str] = {}

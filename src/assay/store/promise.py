@@ -138,6 +138,7 @@ class File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         a test, the value of a parameter, a partition or a stack; ``*`` stands for all cases.
     :ivar nothing_judged: whether a run that judged no metric is ``red`` or ``allowed``.
     :ivar drain_at_most: the share of the nodes that ``assay nodes`` may name for a drain.
+    :ivar not_measured: device of a link, or a pattern of devices -> why no case has to measure it.
     :ivar proven_within_days: how long a node may go without a case that passed.
     """
 
@@ -147,6 +148,7 @@ class File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     partitions: Annotated[dict[str, Place], msgspec.Meta(min_length=1)]
     stacks: dict[str, frozenset[str]] = {}
     may_skip: dict[Kind, list[Words]] = {}
+    not_measured: dict[str, Words] = {}
 
     @property
     def site(self) -> Site:
@@ -301,6 +303,7 @@ def state(
         "drain_at_most": promise.drain_at_most,
         "proven_within_days": promise.proven_within_days,
         "may_skip": promise.may_skip,
+        "not_measured": promise.not_measured,
     }
 
 

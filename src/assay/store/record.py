@@ -147,6 +147,7 @@ class Record(msgspec.Struct):
 
     :ivar verdict: None until the metrics are judged.
     :ivar parameters: ReFrame's parameters of the test.
+    :ivar device: the network devices between the nodes of its partition; empty if it has no such.
     :ivar proves: what is at fault -> the metrics that would show it.
     :ivar units: the kind of each unit that the test brought.
     :ivar nodes: the nodes of the job.
@@ -172,6 +173,7 @@ class Record(msgspec.Struct):
     environ: str
     verdict: Verdict | None = None
     scheduler: str = ""
+    device: str = ""
     kind: str = ""
     profile: str = ""
     purpose: str = ""
@@ -224,6 +226,7 @@ def begin_record(
         "partition": case.pop("partition"),
         "environ": case.pop("environ"),
         "scheduler": test.current_partition.scheduler.registered_name,
+        "device": between_nodes(test.current_partition),
         "kind": test.kind,
         "profile": case.pop("profile"),
         "purpose": test.purpose,
@@ -236,6 +239,12 @@ def begin_record(
         "hardware": test.current_partition.extras.get("hardware", {}),
         "attempts": launches,
     }
+
+
+def between_nodes(partition: Any) -> str:
+    """The network devices of a partition between nodes; empty for another partition."""
+    there = "inter-node" in partition.features
+    return str(partition.extras.get("network_device", "")) if there else ""
 
 
 def of_output(parsed: Parsed | None) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from assay.node.recorded import without_user
 from assay.quantities import number
 from assay.reframe_compat import leash, runner, testcase, warnings
 from assay.store import promise as promises
-from assay.store import run_folder, session
+from assay.store import run_folder, session, unmeasured
 from assay.store.cases import Case, with_record
 from assay.store.run_folder import ANSWERS, LATEST, LOCK, LOG, PLAN, SCHEMA
 from assay.store.sanitize import line
@@ -264,15 +264,17 @@ def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
         if testcase.of_assay(case[0])
     ]
     refused, partial = session.unlisted(kept, skipped)
-    faults = [*kept.get("faults", ()), *refused]
+    records = [record for record in runner.records(tests) if record]
+    cases = [with_record(session.case_named(record), record) for record in records]
+    unused, parts, _ = unmeasured.links(kept, cases)
+    faults = [*kept.get("faults", ()), *refused, *unused]
     faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
     if faults:
         raise runner.NotAccepted(files.clean("; ".join(faults)))
-    records = runner.records(tests)
     of_cases = (doubt for record in records for doubt in record.get("doubts", ()))
     doubts = dict.fromkeys((*promises.changes(kept), *of_cases))
     left = session.beside_others(r["busy"] for r in records if r.get("not_judged"))
-    if why := [*promises.narrowing(kept), *partial, *promises.few(list(doubts)), *left]:
+    if why := [*promises.narrowing(kept), *partial, *parts, *promises.few(list(doubts)), *left]:
         getlogger().log(SAID, files.clean(f"PARTIAL: {'; '.join(why)}"))
 
 

@@ -28,7 +28,7 @@ from assay import files
 from assay.deadline import REACHED
 from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log, testcase
-from assay.store import promise, run_folder
+from assay.store import promise, run_folder, unmeasured
 from assay.store.cases import Case, Session, cause, grouped, with_record
 from assay.store.record import BROKEN, SCHEMA, figures
 from assay.store.record import FILE as RECORD
@@ -369,7 +369,14 @@ class _Reader:
         doubts = tuple(dict.fromkeys((*promise.changes(state), *of_cases)))
         skipped = (c for c in attempts if c.verdict is None and not c.aborted)
         refused, partial = unlisted(state, skipped) if state else ([], [NO_PROMISE])
-        partial += [*promise.few(doubts), *beside_others(c.busy for c in cases if c.not_judged)]
+        complete = not any(case.aborted for case in cases)
+        ran = (case for case in cases if complete and case.verdict is not None)
+        unused, parts, others = unmeasured.links(state, ran)
+        partial += [
+            *parts,
+            *promise.few(doubts),
+            *beside_others(c.busy for c in cases if c.not_judged),
+        ]
         promised = state.get("promised")
         return Session(
             file=file,
@@ -380,9 +387,10 @@ class _Reader:
             reframe=line(info.get("version")),
             cases=cases,
             attempts=attempts,
-            faults=(*map(line, sequence(state.get("faults"))), *refused),
+            faults=(*map(line, sequence(state.get("faults"))), *refused, *unused),
             partial=(*promise.narrowing(state), *partial),
             doubts=doubts,
+            notes=tuple(others),
             promised=promised if isinstance(promised, int) else None,
             nothing_judged=line(state.get("nothing_judged")) or "red",
             extras={str(k): line(v) for k, v in info.items() if isinstance(v, str)},

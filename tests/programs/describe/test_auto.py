@@ -182,7 +182,7 @@ def test_without_slurm_it_is_this_machine(found):
     partitions = found()
     assert list(partitions) == ["intra-node", "scratch", "tmpfs"]
     assert partitions["intra-node"]["scheduler"] == "local"
-    assert partitions["intra-node"]["features"] == ["intra-node", "posix", "tcp", "rc_mlx5"]
+    assert partitions["intra-node"]["features"] == ["intra-node", "posix", "tcp"]
 
 
 SLURM = Answers(

@@ -264,3 +264,32 @@ def test_a_word_that_no_site_has_is_red(bench: Bench) -> None:
     bench.ready()
     said = "typed.py: Typed valid_systems: +storge is not a word of any site: it selects nothing"
     bench.run("-n", "SuiteLoads", path=suite).says("SuiteLoads", said)
+
+
+UNUSED = """\
+@rfm.simple_test
+class Health(Own):
+    def read(self):
+        port = {"state": "4: ACTIVE", "link_layer": "InfiniBand", "rate": "100 Gb/sec (4X EDR)"}
+        network = {"infiniband": {"mlx5_0:1": port}}
+        self._record["provenance"] = {"host": "node01", "network": network}
+        return super().read()
+"""
+
+
+def test_a_link_that_no_case_used_is_said_by_the_run_and_by_the_report(
+    promised: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = promised.folder / "reframe"
+    (suite / "own.py").write_text(OWN + UNUSED)
+    (suite / "cases.txt").write_text("".join(f"{one}\n" for one in expect.listed(suite)))
+    promised.site.joinpath("promise.yaml").write_text(PROMISE)
+    run = whole(promised)
+    assert "PARTIAL: no case moved bytes over mlx5_0:1 (InfiniBand" in run.output
+    code, said = verdict(promised, capsys)
+    assert code == 4
+    assert "verdict: PARTIAL: no case moved bytes over mlx5_0:1 (InfiniBand" in said
+    excuse = 'not_measured: {"mlx5_*": it leads to the storage}\n'
+    promised.site.joinpath("promise.yaml").write_text(PROMISE + excuse)
+    assert "mlx5_0" not in whole(promised).output
+    assert verdict(promised, capsys)[0] == 0

@@ -58,6 +58,8 @@ def test_a_recorded_port_is_described(tmp_path):
         "counters": ["hw_counters"],
         "firmware": None,
         "numa_node": None,
+        "virtual": False,
+        "served": 4646,
     }
 
 

@@ -53,6 +53,12 @@ PSEUDO = (
     *("rpc_pipefs", "securityfs", "sysfs", "tracefs"),
 )
 
+#: Counters of a port for the RDMA that it has served.
+SERVED = (
+    *("rx_write_requests", "rx_read_requests"),
+    *("rx_write_req", "rx_read_req", "rcvd_pkts"),
+)
+
 #: Mount options that identify the node and do not describe how the file system is mounted.
 OF_THE_NODE = ("addr=", "clientaddr=", "mountaddr=", "size=", "nr_inodes=", "lowerdir=")
 
@@ -128,6 +134,17 @@ def gids(port):
     return found
 
 
+def served(port):
+    """How often a port has served RDMA since the boot, as far as its driver counts it; else null.
+
+    These are the requests of other nodes to read and write (drivers/infiniband/hw of Linux:
+    mlx5/counters.c, bnxt_re/hw_counters.c). Soft-RoCE counts packets, which are all of RDMA.
+    """
+    found = [read(port + "/hw_counters/" + name) for name in SERVED]
+    known = [int(count) for count in found if count and count.isdigit()]
+    return sum(known) if known else None
+
+
 def network_devices(root: str = "/sys/class") -> dict:
     """Ports of InfiniBand and RoCE, and network interfaces, with their rate."""
     ports = {}
@@ -139,6 +156,9 @@ def network_devices(root: str = "/sys/class") -> dict:
             "counters": sorted(map(os.path.basename, glob.glob(port + "/*counters"))),
             "firmware": read(device + "/fw_ver"),
             "numa_node": read(device + "/device/numa_node"),
+            # A virtual function that this host may give to a guest.
+            "virtual": os.path.exists(device + "/device/physfn"),
+            "served": served(port),
         }
     links = {}
     for link in sorted(glob.glob(root + "/net/*")):
@@ -147,7 +167,11 @@ def network_devices(root: str = "/sys/class") -> dict:
             "mtu": read(link + "/mtu"),
             "speed_mbit": read(link + "/speed"),
         }
-    return {"infiniband": ports, "interfaces": links}
+    slingshot = {}
+    for device in sorted(glob.glob(root + "/net/*/device/cxi/*")):
+        interface = links[device[len(root + "/net/") :].split("/")[0]]
+        slingshot[os.path.basename(device)] = interface
+    return {"infiniband": ports, "interfaces": links, "slingshot": slingshot}
 
 
 def ucx(listing: "str | None" = None) -> list:

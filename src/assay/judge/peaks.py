@@ -89,9 +89,6 @@ class Hardware(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, k
 #: Quantity -> its unit in the files. That of the others which are rates is MB/s.
 UNITS = {"fp64": "GFLOP/s", "fp64_matrix": "GFLOP/s", "memory_bandwidth": "GB/s"}
 
-#: What a channel of memory moves in a transfer [B].
-BYTES_OF_A_TRANSFER = 8
-
 
 #: Name -> what is known.
 Parts = dict[str, Hardware]
@@ -152,27 +149,6 @@ def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> floa
     part = hardware(site, role)[role][name]
     value: float | None = getattr(part, quantity)
     return None if part.from_memory else value
-
-
-def processor_fp64(processor: Hardware, cores: int) -> float | None:
-    """What so many cores compute at their nominal clock [GFLOP/s]; None if a figure is missing."""
-    if processor.clock is None or processor.fp64_per_cycle is None:
-        return None
-    return cores * processor.clock * processor.fp64_per_cycle
-
-
-def memory_bandwidth(processor: Hardware, memory: Hardware | None, sockets: int) -> float | None:
-    """What the memory of a node carries [MB/s]; None if a figure is missing.
-
-    :param memory: a channel of it; None for the fastest modules that the processor takes.
-    """
-    if processor.channels is None:
-        return None
-    transfers = (memory or processor).transfers
-    channel = memory.bandwidth if memory else None
-    if channel is None and transfers is not None:
-        channel = transfers * BYTES_OF_A_TRANSFER
-    return None if channel is None else sockets * processor.channels * channel
 
 
 def check_hardware(site: Path, named: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ import reframe.core.runtime as rt
 from reframe.core.exceptions import ConfigError
 
 from assay.judge import Hardware, Peak, References, peak, peaks
-from assay.judge.plausible import MOST_OF_PEAK
+from assay.judge.peaks import MOST_OF_PEAK
 from assay.metrics import UNITS
 from assay.reframe_compat import runner, testcase
 
@@ -105,7 +105,7 @@ def memory_peak(test: Any) -> float | None:
     sockets = its.num_sockets
     if processor is None or not sockets:
         return None
-    return peaks.memory_bandwidth(processor, _named(test, "memory"), sockets)
+    return peaks.memory_bandwidth(processor, sockets, _named(test, "memory"))
 
 
 def hardware_peaks(

@@ -18,7 +18,7 @@ from reframe.core.builtins import run_before
 
 import assay.node
 from assay.judge import Peak, curves
-from assay.judge.plausible import MOST_OF_PEAK
+from assay.judge.peaks import MOST_OF_PEAK
 from assay.parse import Parsed
 from assay.prove.launch import REFUSED_FILE, SKIPPED_FILE
 from assay.quantities import number

@@ -15,7 +15,7 @@ gpu: {old: {fp64: 7000}, new: {fp64: 10000, fp64_matrix: 20000, memory_bandwidth
 processor:
   twelve: {cores: 12, clock: 2, boost: 3, fp64_per_cycle: 32, channels: 8, transfers: 3200}
   bare: {cores: 12}
-memory: {slow: {transfers: 1600}, stack: {bandwidth: 250000}}
+memory: {slow: {transfers: 1600}}
 pcie: {x16: {bandwidth: 32000}}
 disk: {flash: {read: 7000, write: 4096}}
 """
@@ -31,7 +31,7 @@ CASES = {
         "memory: slow", {}, {"dot": ("memory.bandwidth", 204800, 1.05)}
     ),
     ("compute/hpcg.py", "Hpcg"): (
-        "memory: stack", {}, {"rating": ("memory.bandwidth", 2 * 4000, None)}
+        "memory: slow", {}, {"rating": ("memory.bandwidth", 2 * 204.8, None)}
     ),
     ("compute/hpl.py", "Hpl"): ("", {}, {"performance": ("processor.fp64", 8 * 64, 1.575)}),
     ("compute/hpl_study.py", "HplStudy"): (
@@ -84,7 +84,7 @@ CASES = {
 def place(tmp_path, monkeypatch):
     """Makes what a test asks of its partition."""
     (tmp_path / "x").mkdir()
-    (tmp_path / "hardware.yaml").write_text(HARDWARE)
+    (tmp_path / "x/hardware.yaml").write_text(HARDWARE)
     monkeypatch.setattr(site, "site_directory", lambda: tmp_path / "x")
 
     def partition(**hardware):

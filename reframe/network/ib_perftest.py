@@ -206,7 +206,7 @@ class IbPerftest(AllNodesCheck):
         if parsed is None:
             return problems
         silent = [f"{pair.a} - {pair.b}" for pair in self._pairs if pair.uncounted]
-        self._record["proof"] = {
+        self.record.proof = {
             "worst": {f"{row['size']} B": row["where"] for row in parsed.rows},
             **({"unavailable": f"counters of the ports of {', '.join(silent)}"} if silent else {}),
         }

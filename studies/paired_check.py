@@ -112,7 +112,7 @@ class Paired(MpiCheck):
                 problems.setdefault((way, problem), number)
             proofs[way] = {k: v for k, v in asdict(proof).items() if k != "problems"}
             proofs[way].update(pml=sorted(world.pml), ranks=world.ranks_seen)
-        self._record["proof"] = proofs
+        self.record.proof = proofs
         return [within(f"{way}, round {n}", problem) for (way, problem), n in problems.items()]
 
     def measure(self, parsed):
@@ -124,7 +124,7 @@ class Paired(MpiCheck):
         self._decisions = {
             metric: decide(ratios, self.margin, self.alpha) for metric, ratios in found.items()
         }
-        self._record["equivalence"] = {
+        self.record.more["equivalence"] = {
             metric: {**asdict(one), "why": one.why} for metric, one in self._decisions.items()
         }
         return found
@@ -152,7 +152,7 @@ class PairedCheck(TransportMixin, Paired):
     """Two ways over one transport."""
 
     def examine(self, parsed):
-        self._record["transport"] = self.transport
+        self.record.transport = self.transport
         # The mixin would look for the logs in the job's directory. Each launch has one of its own.
         return Paired.examine(self, parsed)
 

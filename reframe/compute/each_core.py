@@ -87,7 +87,7 @@ class EachCore(SweepCheck):
             yield {"node": node, "cpu": name.rpartition("cpu")[2], **values}
 
     def few(self, parsed):
-        self._record["drift"] = cores.drift(self._turns)
+        self.record.more["drift"] = cores.drift(self._turns)
         part = self.current_partition
         wanted = part.extras.get("cores_per_node", part.processor.num_cores) or 0
         number = {turn.node: len(turn.values["dgemm"]) for turn in self._turns}

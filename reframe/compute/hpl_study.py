@@ -78,7 +78,7 @@ class HplStudyBase(HplCheck):
         if part is None:
             return self.peaks_by_vendor()
         words, value = part
-        self._record["proof"]["study_peak"] = self.nodes * value
+        self.record.proof["study_peak"] = self.nodes * value
         # One operation per cycle, see above: this is not an upper limit.
         by_study = Peak(f"{self.nodes} x {words}", self.nodes * value, most=None)
         return {"performance": by_study, **self.peaks_by_vendor()}

@@ -88,7 +88,7 @@ class ThreadsOnCores(StrictCheck):
     def examine(self, parsed):
         threads = THREAD.findall(text(self.stderr) + self.stdout_text())
         wanted, places = self.num_cpus_per_task, {place for _, place in threads}
-        self._record["proof"] = {"threads": sorted(places), "least_array": self.least}
+        self.record.proof = {"threads": sorted(places), "least_array": self.least}
         problems = super().examine(parsed)
         if {number for number, _ in threads} != {str(wanted)} or len(places) != wanted:
             where = ", ".join(sorted(places)) or "no processor that it names"

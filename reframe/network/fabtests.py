@@ -94,8 +94,8 @@ class FabtestsRma(StrictCheck):
     def examine(self, parsed):
         logs = [text(self.stderr), *(text(Path(f"{name}.err")) for name in OTHERS)]
         providers, unproven = libfabric.prove_provider(self.provider, logs)
-        self._record["proof"] = {"providers": providers}
-        self._record["transport"] = self.provider
+        self.record.proof = {"providers": providers}
+        self.record.transport = self.provider
         problems = [*super().examine(parsed), *unproven]
         for name, log in zip(OTHERS, logs[1:]):
             try:

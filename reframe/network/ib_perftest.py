@@ -205,9 +205,9 @@ class IbPerftest(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        self._record["transport"] = "rc_verbs"
+        self.record.transport = "rc_verbs"
         silent = [f"{pair.a} - {pair.b}" for pair in self._pairs if pair.uncounted]
-        self._record["proof"] = {
+        self.record.proof = {
             "worst": {f"{row['size']} B": row["where"] for row in parsed.rows},
             **({"unavailable": f"counters of the ports of {', '.join(silent)}"} if silent else {}),
         }

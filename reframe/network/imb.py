@@ -135,7 +135,7 @@ class ImbBase(TransportMixin, MpiCheck):
             return problems
         fewer, unexplained = imb.cut(parsed, self.repetitions, SECONDS, WINDOW)
         if fewer:
-            self._record["proof"]["fewer_repetitions"] = {str(k): n for k, n in fewer.items()}
+            self.record.proof["fewer_repetitions"] = {str(k): n for k, n in fewer.items()}
         return problems + unexplained
 
     def measure(self, parsed):

@@ -144,7 +144,7 @@ class NcclBase(GpuState, MpiCheck):
             if ranks > 1:
                 problems.append(f"{ranks} ranks used GPU {number} of {node}")
         path = parsed.facts.get("path")
-        self._record.setdefault("proof", {})["nccl"] = path
+        self.record.proof["nccl"] = path
         return problems + (self.astray(path) if path else ["NCCL left no log that shows its path"])
 
     def astray(self, path):

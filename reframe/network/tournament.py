@@ -98,10 +98,10 @@ class Tournament(PairsOfNodes):
         diagnosis = self._diagnosis = conclude(first, passes[1], fabric)
         self._doubts = list(diagnosis.doubts)
         failed = [pair.error for pair in self.pairs if pair.error]
-        self._record["tournament"] = {**asdict(diagnosis), "failed": failed}
+        self.record.more["tournament"] = {**asdict(diagnosis), "failed": failed}
         if uncounted := sorted({f"{p.a} - {p.b}" for p in self.pairs if p.uncounted}):
             nothing = "their network device counts neither bytes nor packets"
-            self._record["proof"] = {"unavailable": [f"{ends}: {nothing}" for ends in uncounted]}
+            self.record.proof = {"unavailable": [f"{ends}: {nothing}" for ends in uncounted]}
         # A failed program is not noise, even if it does better in the second pass.
         everybody = any(finding.fault is Fault.ALL_DEAD for finding in diagnosis.findings)
         gone = [finding for finding in diagnosis.findings if finding.fault not in SLOW]

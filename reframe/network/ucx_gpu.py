@@ -191,7 +191,7 @@ class UcxGpuBetween(UcxGpu):
         needed = self.sent.senders * self.size * self.iterations
         files = {path.name: text(path) for path in Path().glob(links.READINGS)}
         crossing = links.prove_crossing(files, Layout(2, 1), needed)
-        self._record["proof"]["link"] = {"needed": needed, "moved": crossing.moved}
+        self.record.proof["link"] = {"needed": needed, "moved": crossing.moved}
         return [*problems, *crossing.problems]
 
     def peaks(self, parsed):

@@ -72,7 +72,7 @@ class Census(GpusOfNode, AllNodesCheck):
             {"node": name, **node_limits.load_and_memory(found), "clock_ahead": self.ahead[name]}
             for name, found in self.found.items()
         )
-        self._record["nodes_found"] = self.found
+        self.record.more["nodes_found"] = self.found
         units = {"load_per_cpu": "1", "memory_available": "1", "clock_ahead": "s"}
         return Parsed("assay", "census", None, log.complete, rows, units)
 

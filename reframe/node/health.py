@@ -149,7 +149,7 @@ class NodeHealth(GpusOfNode, StrictCheck):
             "suite": suite(),
         }
         Path("provenance.json").write_text(json.dumps(provenance, indent=1) + "\n")
-        self._record["provenance"] = provenance
+        self.record.provenance = provenance
         return Parsed("assay", "provenance", None, True, (row,), dict.fromkeys(row, "1"))
 
     def examine(self, parsed):

@@ -139,7 +139,7 @@ class BtIo(StorageMixin, MpiCheck):
         self.leave_out("not-here", self.mpi_io not in library.io, self._no_such_io())
         if library.reports:
             world = openmpi.parse_openmpi(text(self.stderr))
-            self._record["proof"]["mpi_io"] = sorted({module for _, module in world.io})
+            self.record.proof["mpi_io"] = sorted({module for _, module in world.io})
             problems += library.other_io(world, self.mpi_io, self.ranks)
         if parsed and parsed.rows and parsed.rows[0]["class"] != self.npb_class:
             ran = parsed.rows[0]["class"]

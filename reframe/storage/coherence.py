@@ -76,7 +76,7 @@ class Coherence(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        self._record.setdefault("proof", {})["places"] = self._places
+        self.record.proof["places"] = self._places
         nodes = tuple(self._coordinator_log.hosts.values())
         stated = self.current_partition.extras.get("file_system")
         return [

@@ -101,7 +101,7 @@ class Fio(StorageMixin, StrictCheck):
 
     def examine(self, parsed):
         problems = super().examine(parsed)
-        files = self._record.get("proof", {}).get("storage", {}).get("files", [])
+        files = self.record.proof.get("storage", {}).get("files", [])
         for written in (True, False):
             problems += in_another_mode(files, o_direct=True, o_sync=False, written=written)
         if parsed is None:

@@ -109,7 +109,7 @@ class Ior(Io500Check):
         if written != read:
             problems.append(f"{read} bytes were read of the {written} bytes that were written")
         took = done["write"]["limited_after"]
-        self._record["proof"]["rule"] = {"seconds": self._seconds, "written_for": took}
+        self.record.proof["rule"] = {"seconds": self._seconds, "written_for": took}
         if self.profile == "full" and took < self._seconds:
             needed = written / max(took, 1e-3) * self._seconds * 1.5 / self._layout.nodes
             problems.append(

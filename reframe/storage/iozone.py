@@ -107,10 +107,10 @@ class IozoneBase(StorageMixin, StrictCheck):
         modes = {"o_sync": facts.get("o_sync"), "direct": facts.get("o_direct")}
         if any(bool(on) != (mode == self.sync) for mode, on in modes.items()):
             problems.append(f"iozone did not run {self.sync}: its header says otherwise")
-        files = self._record.get("proof", {}).get("storage", {}).get("files", [])
+        files = self.record.proof.get("storage", {}).get("files", [])
         problems += in_another_mode(files, self.sync == "direct", self.sync == "o_sync")
         counted = {name: facts.get(name) for name in ("fsync_timed", "close_timed")}
-        self._record.setdefault("proof", {})["mode"] = {"sync": self.sync, **counted}
+        self.record.proof["mode"] = {"sync": self.sync, **counted}
         if not all(counted.values()):
             problems.append("iozone did not count flush and close into writes (-e -c)")
         return problems
@@ -182,7 +182,7 @@ class IozoneLargest(IozoneBase):
     def examine(self, parsed):
         problems = super().examine(parsed)
         said = self.partition_extra("memory_bytes")
-        there = self._record.get("proof", {}).get("storage", {}).get("memory_bytes") or 0
+        there = self.record.proof.get("storage", {}).get("memory_bytes") or 0
         if isinstance(self.largest, str) and there > 1.1 * said:
             problems.append(f"the node has {there} bytes of memory, memory_bytes says {said}")
         if there >= self.largest_file():
@@ -190,7 +190,7 @@ class IozoneLargest(IozoneBase):
                 f"the file of {self.largest_file()} bytes fits into the memory of the node "
                 f"({there} bytes): set the option IozoneLargest.largest to 2x-memory"
             )
-        files = self._record.get("proof", {}).get("storage", {}).get("files", [])
+        files = self.record.proof.get("storage", {}).get("files", [])
         seen = max((file["bytes"] for file in files), default=0)
         if seen < self.largest_file():
             problems.append(

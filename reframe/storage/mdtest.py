@@ -74,7 +74,7 @@ class MdtestBase(Io500Check):
         done = [row["operation"] for row in parsed.rows]
         if parsed.complete and done != wanted:
             problems.append(f"mdtest did {', '.join(done)}, not {', '.join(wanted)}")
-        self._record["proof"]["rule"] = {
+        self.record.proof["rule"] = {
             "seconds": self._seconds, "limited": parsed.facts["limited"],
             "files": parsed.facts["files"],
         }  # fmt: skip

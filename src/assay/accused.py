@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any
+
+import msgspec
 
 
 class How(str, enum.Enum):
@@ -51,11 +52,19 @@ class Against(str):
         return Against, (str(self), self.nodes, self.how, self.part)
 
 
-def accusations(problems: Iterable[str]) -> list[dict[str, Any]]:
+class Accusation(msgspec.Struct, frozen=True):
+    """A problem of a case that accuses nodes or a part of the network."""
+
+    nodes: tuple[str, ...] = ()
+    how: str = ""
+    problem: str = ""
+    part: str = ""
+
+
+def accusations(problems: Iterable[str]) -> tuple[Accusation, ...]:
     """The problems that accuse nodes or a part of the network, as the record keeps them."""
-    return [
-        {"nodes": list(one.nodes), "how": one.how.value, "problem": str(one)}
-        | ({"part": one.part} if one.part else {})
+    return tuple(
+        Accusation(one.nodes, one.how.value, str(one), one.part)
         for one in problems
         if isinstance(one, Against) and (one.nodes or one.part)
-    ]
+    )

@@ -73,13 +73,13 @@ def as_json(figures: Iterable[Figure]) -> list[dict[str, str]]:
     return [asdict(figure) for figure in figures]
 
 
-def proven_by(proves: Mapping[str, str], metrics: Iterable[str]) -> dict[str, list[str]]:
+def proven_by(proves: Mapping[str, str], metrics: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The metrics of a test that would show a fault, by what is at fault, as a record keeps them.
 
     :param proves: what is at fault -> a pattern of metrics, as a test declares them.
     """
     names = [*metrics]
     return {
-        what: [name for name in names if re.fullmatch(pattern, name)]
+        what: tuple(name for name in names if re.fullmatch(pattern, name))
         for what, pattern in proves.items()
     }

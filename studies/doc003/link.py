@@ -98,7 +98,7 @@ class LinkFromHpl(StrictCheck):
     def examine(self, parsed):
         problems = super().examine(parsed)
         if parsed is not None:
-            self._record["model"] = {
+            self.record.more["model"] = {
                 "terms": {name: asdict(term) for name, term in self._fit.terms.items()},
                 "spread": {
                     "across" if across else "within": value

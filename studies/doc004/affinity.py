@@ -150,7 +150,7 @@ class BoundBase(OsuBase):
                 problems.append(f"{path.name}: {error}")
             else:
                 ranks.update(dict.fromkeys(steering.processes([path.name]), rank))
-        self._record["proof"]["devices"] = {
+        self.record.proof["devices"] = {
             host: {name: sorted(cpus) for name, cpus in place.near.items()}
             for host, place in found.items()
         }
@@ -285,7 +285,8 @@ class NearestDevice(BoundBase):
         if crossing is None:
             return problems
         wrong, ranks, found = self.near_problems()
-        self._record["mapping"] = {host: nearness.mapping(place) for host, place in found.items()}
+        mapping = {host: nearness.mapping(place) for host, place in found.items()}
+        self.record.more["mapping"] = mapping
         # Without the counters of all devices, nothing shows which one a rank took.
         return [
             *problems,

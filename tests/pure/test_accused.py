@@ -7,6 +7,7 @@ import json
 import pickle
 from types import SimpleNamespace
 
+import msgspec
 import report_records
 
 from assay.accused import Against, How, accusations
@@ -17,9 +18,11 @@ from assay.fleet.tournament.measured import Pair, lossy
 from assay.prove import node_state
 from assay.store.cases import with_record
 
+AGAINST_N2 = Against("n2: it differs", ["n2"], How.DIFFERS)
+
 
 def nodes_of(problems):
-    return [(entry["nodes"], entry["how"]) for entry in accusations(problems)]
+    return [([*one.nodes], one.how) for one in accusations(problems)]
 
 
 def found(**changed):
@@ -42,7 +45,7 @@ def test_a_copy_still_accuses():
 
 
 def test_only_problems_with_nodes_are_kept():
-    assert accusations(["it is slow", Against("all are slow", [], How.SLOW)]) == []
+    assert accusations(["it is slow", Against("all are slow", [], How.SLOW)]) == ()
 
 
 def test_the_census_accuses_the_minority():
@@ -114,7 +117,7 @@ def test_a_node_out_of_service_is_accused():
 
 def test_a_record_tells_the_case_and_damage_to_it_accuses_nobody():
     bare = report_records.case("Census", problems=["n2: it differs"])
-    accused = accusations([Against("n2: it differs", ["n2"], How.DIFFERS)])
+    accused = msgspec.json.decode(msgspec.json.encode(accusations([AGAINST_N2])))
     (one,) = with_record(bare, {"accused": accused}).accused
     assert (one.nodes, one.how, one.problem) == (("n2",), "differs", "n2: it differs")
     for damaged in (None, "n2", [None, "n2", {"nodes": "n2"}, {"nodes": []}, {"problem": "n2"}]):

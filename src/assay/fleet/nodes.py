@@ -183,8 +183,8 @@ class SweepCheck(AllNodesCheck):
         problems = super().examine(parsed)
         if parsed is None:
             return problems
-        self._record[self.kept] = self.sweep.criteria(self._turns, self.tolerance)
-        self._record["second_look"] = sorted({t.node for t in self._turns if t.look == 2})
+        self.record.more[self.kept] = self.sweep.criteria(self._turns, self.tolerance)
+        self.record.second_look = (*sorted({t.node for t in self._turns if t.look == 2}),)
         log = self._coordinator_log
         heard = {turn.node for turn in self._turns}
         heard |= {n for line in self._failed if isinstance(line, Against) for n in line.nodes}

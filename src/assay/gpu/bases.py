@@ -103,7 +103,7 @@ class GpuState(GpusOfNode):
             else Reading()
             for pattern in gpu_health.FILES
         ]
-        self._record.setdefault("proof", {})["state"] = gpu_health.record(before, after)
+        self.record.proof["state"] = gpu_health.record(before, after)
         return problems
 
     def _causes(self) -> list[str]:
@@ -197,7 +197,7 @@ class GpuMixin(GpuState, UcxMixin):
         files = sorted(Path().glob(gpu_health.OF_RANKS))
         self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
         here = [taken for taken in self._taken if taken.host == host]
-        self._record.setdefault("proof", {})["gpus"] = [[*taken[:4]] for taken in self._taken]
+        self.record.proof["gpus"] = [[*taken[:4]] for taken in self._taken]
         others = gpu_health.others(self.accelerator, ucx.said(Path()), self._taken)
         return [*problems, *gpu_health.far(self._readings[0], here), *others]
 
@@ -211,7 +211,7 @@ class GpuMixin(GpuState, UcxMixin):
         log = ucx.said(Path())
         proof = gpu_paths.prove_gpu_paths(self.way, log, sent, self._ucx_that_ran(log), processes)
         between = " and ".join(sorted({taken.uuid for taken in self._taken}))
-        record = self._record.setdefault("proof", {})
+        record = self.record.proof
         record.update(means=proof.means, ucx=proof.ucx, lanes=dict(proof.lanes))
         problems = [
             f"{problem}, between {between}" if between and self.accelerator.ipc in problem

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import msgspec
+
 import assay.node
 from assay import metrics
 
@@ -77,8 +79,7 @@ class Reading:
         return cls(float(match[1]), int(match[2]), *map(float, match.group(3, 4, 5)))
 
 
-@dataclass(frozen=True)
-class Others:
+class Others(msgspec.Struct, frozen=True):
     """Processors that other work took during some time.
 
     :ivar processors: average number; 1.5 means one and a half processors all the time.

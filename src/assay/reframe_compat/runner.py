@@ -47,9 +47,10 @@ def left_out(runner: Any) -> tuple[list[tuple[tuple[Any, Any, Any], str]], list[
     return skipped, [check.display_name for check in ours]
 
 
-def records(runner: Any) -> list[dict[str, Any]]:
-    """The records of all cases, as far as their tests have one."""
-    return [getattr(task.check, "_record", {}) for task in runner.stats.tasks(None)]
+def records(runner: Any) -> list[Any]:
+    """The records of all cases of Assay."""
+    checks = (task.check for task in runner.stats.tasks(None))
+    return [check.record for check in checks if testcase.of_assay(check)]
 
 
 def retries() -> int:
@@ -62,13 +63,17 @@ def rounds(runner: Any) -> int:
     return 1 + int(runner._num_reruns)
 
 
+def _needs_more(task: Any) -> bool:
+    return bool(getattr(getattr(task.check, "record", None), "again", False))
+
+
 def again(task: Any) -> bool:
     """Whether the runner will launch a case again.
 
     It does so for a case that failed, or whose dependency failed, and for one that passed in
     ReFrame and needs another launch to pass.
     """
-    few = task.result == "pass" and bool(getattr(task.check, "_record", {}).get("again"))
+    few = task.result == "pass" and _needs_more(task)
     most = retries() or int(few)
     if not most or runtime.runtime().current_run >= most:
         return False
@@ -109,8 +114,7 @@ def _retry(self: Any, of_reframe: Any, cases: Sequence[Any]) -> None:
     stats, failed = self._stats, self._stats.failed
 
     def again(run: int = -1) -> list[Any]:
-        records = ((task, getattr(task.check, "_record", {})) for task in stats.tasks(run))
-        return [task for task, record in records if record.get("again") and task.succeeded]
+        return [task for task in stats.tasks(run) if task.succeeded and _needs_more(task)]
 
     few = len(again())
     if not retries() and not (few and all(testcase.of_assay(task.check) for task in failed())):

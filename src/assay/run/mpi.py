@@ -188,14 +188,14 @@ class MpiCheck(StrictCheck):
         reported = [host for host, _ in world.selected]
         hosts = Counter(reported if library.reports else (rank.host for rank in ranks))
         seen = world.ranks_seen if library.reports else len(ranks)
-        self._record["proof"] = {
+        self.record.proof = {
             "mpi": library.word,
             "pml": sorted(world.pml),
             "ranks": {"asked": asked, "seen": seen, "cores": self._cores},
             "hosts": dict(hosts),
         }
         if world.apart or self.current_environ.extras.get("user_namespaces"):
-            self._record["proof"]["single_copy"] = CMA_IS_OFF
+            self.record.proof["single_copy"] = CMA_IS_OFF
         said = ranks_said(parsed) if parsed else None
         if library.reports:
             problems += self.world_problems(world)
@@ -299,7 +299,7 @@ class MpiCheck(StrictCheck):
         """Problems of the ranks as :mod:`assay.prove.steering` saw them start."""
         problems, wanted = [], self.num_tasks
         extras, node = self.current_environ.extras, self._node_after
-        proof = self._record["proof"]
+        proof = self.record.proof
         proof["binding"] = [
             {"host": rank.host, "cpus": sorted(rank.cpus), "memories": sorted(rank.memories)}
             for rank in ranks
@@ -326,7 +326,7 @@ class MpiCheck(StrictCheck):
         values: dict[str, list[str]] = {}
         for name, value in (pair for rank in ranks for pair in rank.variables.items()):
             values.setdefault(name, []).append(value)
-        self._record.setdefault("settings", {})["ranks"] = {
+        self.record.settings.ranks = {
             name: " or ".join(dict.fromkeys(its)) for name, its in sorted(values.items())
         }
         if node is not None:
@@ -344,7 +344,7 @@ class MpiCheck(StrictCheck):
         crossing = links.prove_crossing(files, self._layout, needed)
         device = self.partition_extra("network_device")
         link = {"device": device, "needed": needed, "moved": crossing.moved}
-        self._record["proof"]["link"] = link
+        self.record.proof["link"] = link
         if crossing.unavailable:
             link["unavailable"] = list(crossing.unavailable)
         if "," in device:
@@ -410,7 +410,7 @@ class TransportMixin(UcxMixin):
             ucx_version=self._ucx_that_ran(log),
             processes=self.num_tasks if self.parallel else 2,  # a server and a client
         )
-        said = self._record.setdefault("proof", {})
+        said = self.record.proof
         said.update({k: v for k, v in asdict(proof).items() if k != "problems"}, sizes=sizes)
-        self._record["transport"] = self.transport
+        self.record.transport = self.transport
         return problems + list(proof.problems)

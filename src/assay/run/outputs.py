@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,6 +12,7 @@ from reframe.core.exceptions import ReframeSyntaxError
 from assay import metrics
 from assay.judge import Ratios, curves
 from assay.parse import Parsed, ParseError, Quantity
+from assay.store.record import Metric
 
 #: A quantity with its unit from the output, or computed numbers (a ratio), one for each launch.
 Measured = Quantity | float | Sequence[float]
@@ -93,17 +94,14 @@ def in_declared_units(
     return samples, problems
 
 
-def too_good(
-    judged: Mapping[str, Mapping[str, Any]], declared: Mapping[str, str], ratios: Ratios
-) -> bool:
+def too_good(judged: Iterable[Metric], declared: Mapping[str, str], ratios: Ratios) -> bool:
     """Whether a number is too good. Other work only makes numbers worse, and excuses none.
 
-    :param judged: each metric as the record has it, with its ``value`` and bounds.
     :param declared: unit of each metric.
     """
-    for name, metric in judged.items():
-        worse = metrics.fault(declared[name])
-        low, high, value = metric.get("lower"), metric.get("upper"), metric["value"]
+    for metric in judged:
+        worse = metrics.fault(declared[metric.name])
+        low, high, value = metric.lower, metric.upper, metric.value or 0.0
         if worse == "lower" and high is not None and value > high:
             return True
         if worse == "upper" and low is not None and value < low:

@@ -206,7 +206,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
             said = describe_file_system(found, self.largest_file())
         except (OSError, ValueError, KeyError, TypeError) as error:
             return [*problems, f"the file system is not known: {FOUND}: {error}"]
-        self._record.setdefault("proof", {})["storage"] = said
+        self.record.proof["storage"] = said
         partition = self.current_partition
         stated = partition.extras.get("file_system")
         kind = said.get("type")

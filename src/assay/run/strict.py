@@ -7,14 +7,12 @@ derive from :class:`StrictCheck` do not pass in these cases.
 
 from __future__ import annotations
 
-import json
 import secrets
 import shlex
 import shutil
 import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,7 +32,7 @@ from assay.prove import busy, counters, launch, links, mpi, node_state, plan, st
 from assay.reframe_compat import runner, testcase
 from assay.run import attempts, job_request, options, outputs, site
 from assay.run.ucx import text
-from assay.store import record
+from assay.store import record as store
 
 if TYPE_CHECKING:
     from assay.prove.groups import Between
@@ -128,7 +126,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     #: Of the last launch: its record for the store, and what its job script wrote of it; None if
     #: the script did not reach its end.
-    _record: dict[str, Any]
+    record: store.Record = store.NONE
     _launched: launch.Launch | None = None
 
     #: What the job script found on its node after the benchmark; None if it did not look. The
@@ -369,7 +367,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self.postrun_cmds += [steering.OF_JOB, counters.WAIT]
         self.prerun_cmds.append(launch.BEFORE)
         self.postrun_cmds.append(launch.LAST)
-        self.keep_files += [record.FILE, launch.FILE, steering.RANKS, steering.JOB]
+        self.keep_files += [store.FILE, launch.FILE, steering.RANKS, steering.JOB]
         self.keep_files += counters.FILES if measures else []
 
     # Phase sanity: whether the run can be believed, and what it is worth -------------------------
@@ -378,7 +376,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _evidence(self) -> bool:
         """Fails and names the cause, unless the run can be believed; judges what was measured."""
         testcase.hide_values(self)
-        self._record = record.begin_record(self, self._keys(), self._hosts, self._attempts.launches)
+        self.record = store.begin_record(self, self._keys(), self._hosts, self._attempts.launches)
         self._failure = None
         try:
             self._judge(self._believe())
@@ -386,7 +384,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self._failure = failure  # raised when ReFrame has stored the values
         finally:
             # Also before an error of the test itself: what was found until then is not lost.
-            if "verdict" in self._record:
+            if self.record.verdict or self.record.seconds.began is not None:
                 self._write_record()
         return True
 
@@ -419,15 +417,19 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         problems += [*rounded, *slow]
         if problems:
             problems[:0] = self._nodes_lost()
-        self._record["units"] |= known.own(parsed.units.values() if parsed else ())
-        self._record.update(record.of_output(parsed), doubts=doubts, notes=notes, seconds=seconds)
+        record = self.record
+        record.doubts, record.notes, record.seconds = tuple(doubts), tuple(notes), seconds
+        if parsed is not None:
+            record.units |= known.own(parsed.units.values())
+            record.family, record.program = parsed.family, parsed.program
+            record.version, record.parsed = parsed.version or "", store.of_output(parsed)
         if missed or busy_with:
             if said := self._undecided(missed or busy_with, moved, busy=not missed):
                 raise SanityError(said)
         elif problems:
             self._conclude(Verdict.FAIL, problems)
             more = len(problems) - NAMED_PROBLEMS
-            rest = [f"{more} more in {record.FILE}"] if more > 0 else []
+            rest = [f"{more} more in {store.FILE}"] if more > 0 else []
             self._refuse(problems[:NAMED_PROBLEMS] + rest)
         else:
             # A case with metrics has no verdict until they are judged.
@@ -446,9 +448,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self._conclude(Verdict.FAIL, problems)
             self._refuse(problems)
 
-    def _launch(self) -> tuple[list[str], dict[str, float]]:
+    def _launch(self) -> tuple[list[str], store.Seconds]:
         """Problems of the launch, its duration and its start since the epoch [s]."""
-        unknown = {"benchmark": 0.0, "began": 0.0}
+        unknown = store.Seconds(began=0.0)
         try:
             ended = launch.parse_launch(Path(launch.FILE).read_text(encoding="utf-8"))
         except OSError:
@@ -461,10 +463,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             ], unknown
         except ValueError as torn:
             return [str(torn)], unknown
-        times = {"benchmark": ended.end - ended.begin, "began": ended.begin}
+        times = store.Seconds(ended.end - ended.begin, ended.begin)
         self._launched = ended
-        if ended.others is not None:
-            self._record["others"] = asdict(ended.others)
+        self.record.others = ended.others
         wrong = launch.wrong_clock(ended, self.job.submit_time, time.time())
         if ended.nonce != self._nonce:
             wrong.insert(0, f"{launch.FILE} is of another launch: its nonce is {ended.nonce!r}")
@@ -504,7 +505,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         )
         self._machine = machine = steering.machine(node, extras, asked, given)
         owned, job = steering.settings(node, machine), dict(node.job.variables)
-        self._record["settings"] = {"sha256": plan.digest(owned), "machine": owned, "job": job}
+        self.record.settings = store.Settings(plan.digest(owned), owned, job)
         script = text(Path(str(self.job.script_filename)))
         return [
             *steering.unasked(steering.steering_of_job(node.job), asked, machine),
@@ -533,7 +534,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         witnessed = links.READINGS in self.keep_files
         devices = self.partition_extra("network_device").split(",") if witnessed else ()
         problems, doubts, nodes = counters.counter_problems(Path(), health, devices)
-        self._record["node_health"] = nodes
+        self.record.node_health = nodes
         unread = [f"{host}: {it['unread']}" for host, it in nodes.items() if "rose" not in it]
         # A run between nodes that came to its end must show what their ports counted.
         must = witnessed and self._launched is not None and self._launched.rc == 0
@@ -570,7 +571,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             values, problems = outputs.in_declared_units(measured, self.declares)
         except (ValueError, ZeroDivisionError) as error:
             problems = [f"metrics cannot be read from the output of {parsed.program}: {error}"]
-        if problems and "busy" in self._record:
+        if problems and self.record.busy:
             return  # the launch is left without a verdict
         if problems:
             self._fail(problems)
@@ -578,23 +579,23 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         origins, curve = formulas.origins(measured), self._judged_curve(parsed)
         try:
             ratios = {} if self.purpose == "calibration" else self._ratios(parsed, peaks, curve)
-            if busy_with := self._record.get("busy") or self._disturbance():
+            if busy_with := self.record.busy or self._disturbance():
                 metrics = self._judge_metrics(values, peaks, origins)
                 if self._disturbed(metrics, ratios, busy_with):
                     return
             every = self._attempts.add(values, ratios, parsed.rows)
-            metrics = self._record["metrics"] = self._judge_metrics(every, peaks, origins)
+            metrics = self.record.metrics = self._judge_metrics(every, peaks, origins)
         except ReferencesError as error:
             self._fail(str(error).splitlines())
         self._decide(metrics, curves.best(self._attempts.rows, *curve) if curve else {})
 
-    def _decide(self, metrics: Mapping[str, Any], best: Ratios) -> None:
+    def _decide(self, metrics: Sequence[store.Metric], best: Ratios) -> None:
         """The verdict over all launches of the case.
 
         :param best: the shape of a curve by the least times of all launches.
         :raises reframe.core.exceptions.PerformanceError: the case does not pass.
         """
-        verdict = judge.worst(Verdict(metric["verdict"]) for metric in metrics.values())
+        verdict = judge.worst(metric.verdict for metric in metrics)
         plausible = judge.judge_ratios(self._attempts.ratios, best)
         against: list[str] = []
         if plausible.verdict is not Verdict.PASS:
@@ -604,14 +605,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             verdict = Verdict.INCONCLUSIVE
             against = [f"{verdict.value}: {few}"]
             # ReFrame passes this launch, so that tests that depend on the case run, too.
-            self._record[record.AGAIN] = self._attempts.launches <= (runner.retries() or 1)
+            self.record.again = self._attempts.launches <= (runner.retries() or 1)
         self._conclude(verdict, against)
         if verdict not in RED:
             # A case with `measures_anew` false may still add a verdict of its own.
             self._attempts.passed = self.measures_anew
-        elif not self._record.get(record.AGAIN):
-            red = ((name, metric) for name, metric in metrics.items() if metric["verdict"] in RED)
-            said = [f"{name}: {metric['verdict']}: {metric['why']}" for name, metric in red]
+        elif not self.record.again:
+            red = (metric for metric in metrics if metric.verdict in RED)
+            said = [f"{metric.name}: {metric.verdict.value}: {metric.why}" for metric in red]
             failure = PerformanceError(files.clean("; ".join([*said, *against])))
             if (
                 not self.measures_anew
@@ -628,9 +629,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         library = self.current_environ.extras.get("mpi", "openmpi")
         # The site or the launch may say that ranks wait for a core.
         waits = mpi.OPEN_MPI.waits(self._requested_variables()) or self._others is not None
-        pattern = self._record["curve"] = curves.judged_as(self.curve, waits, library)
-        if once := curves.paid_once(parsed.rows, self.counted):
-            self._record["once"] = once
+        pattern = self.record.curve = curves.judged_as(self.curve, waits, library)
+        once = curves.paid_once(parsed.rows, self.counted)
+        self.record.once = {str(size): paid for size, paid in once.items()}
         return pattern, once
 
     def _ratios(
@@ -673,70 +674,71 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         values: Mapping[str, list[float]],
         peaks: Mapping[str, Peak],
         origins: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    ) -> tuple[store.Metric, ...]:
         """Each metric as the record has it, with its verdict.
 
         :raises assay.judge.ReferencesError: a reference cannot be used; a line for each.
         """
-        metrics: dict[str, Any] = {}
-        errors = []
+        metrics, errors = [], []
         for name, unit in self.declares.items():
             try:
-                metrics[name] = self._judge_metric(name, unit, values[name], peaks.get(name))
-                if name in origins:
-                    metrics[name]["origin"] = origins[name]
+                metrics.append(self._judge_metric(name, unit, values[name], peaks.get(name)))
+                metrics[-1].origin = origins.get(name)
             except ReferencesError as error:
                 errors.append(str(error))
         if errors:
-            self._record["metrics"] = metrics
+            self.record.metrics = tuple(metrics)
             raise ReferencesError("\n".join(errors))
-        return metrics
+        return tuple(metrics)
 
     def _judge_metric(
         self, name: str, unit: str, values: list[float], peak: Peak | None
-    ) -> dict[str, Any]:
+    ) -> store.Metric:
         middle = statistics.median(values)  # the value that `judge` reports
         self.perf_variables[name] = sn.make_performance_function(sn.defer(middle), unit)
-        entry: dict[str, Any] = {"value": middle, "unit": str(unit), "samples": [*values]}
+        found = store.Metric(name, middle, unit, Verdict.RECORDED, store.CALIBRATION, tuple(values))
         if peak:
-            entry["percent_of"] = record.of_peak(peak, middle, unit)
+            share, value = 100 * middle / float(peak.value), float(peak.value)
+            found.percent_of = store.OfPeak(peak.what, value, unit, share, peak.of)
         if self.purpose == "calibration":
-            return {**entry, "verdict": Verdict.RECORDED.value, "why": record.CALIBRATION}
+            return found
         named = self.current_partition.extras.get("hardware", {})
         expected = site.site_references().find(self._keys(), name, unit, peak, named)
         judgement = judge.judge(values, expected)
-        entry |= record.of_judgement(judgement)
-        if judgement.by is None:
-            return entry
+        found.verdict, found.why = judgement.verdict, judgement.why
+        if (by := judgement.by) is None:
+            return found
+        found.reference, found.source, found.yardstick = by.value, by.source, by.yardstick
+        found.lower, found.upper = by.lower_bound, by.upper_bound
         # ReFrame shows and stores this reference. The reference has no bounds: ReFrame would judge
         # the median by them, and it has no third verdict.
         where = self.current_partition.fullname
-        self.reference[f"{where}:{name}"] = (judgement.by.value, None, None, unit)
-        return entry
+        self.reference[f"{where}:{name}"] = (by.value, None, None, unit)
+        return found
 
-    def _disturbed(self, metrics: dict[str, Any], ratios: Ratios, why: str) -> bool:
+    def _disturbed(self, metrics: tuple[store.Metric, ...], ratios: Ratios, why: str) -> bool:
         """Whether a launch does not count: there was other work, and a metric is out of bounds.
 
         :raises reframe.core.exceptions.PerformanceError: it does not, and it is not good.
         """
-        bad = [m for m in metrics.values() if m["verdict"] in RED]
+        bad = [metric for metric in metrics if metric.verdict in RED]
         plausible = judge.judge_ratios([ratios])
-        said = [f"{n}: {m['why']}" for n, m in metrics.items() if m in bad]
+        said = [f"{metric.name}: {metric.why}" for metric in bad]
         if plausible.verdict is not Verdict.PASS:
             said.append(plausible.why)
-        if "busy" in self._record:  # phase sanity has left the numbers without a verdict
-            bad = list(metrics.values())
+        if self.record.busy:  # phase sanity has left the numbers without a verdict
+            bad = [*metrics]
         elif not said or (self._of_a_person and outputs.too_good(metrics, self.declares, ratios)):
             return False
         else:
             self._undecided(why, said)
+        verdict, problems = self.record.verdict or Verdict.FAIL, self.record.problems
         for metric in bad:
-            metric.update(verdict=self._record["verdict"], why=f"{why}: {metric['why']}")
-        self._record["metrics"] = metrics
-        verdict = Verdict(self._record["verdict"])
-        self._conclude(verdict, self._record["problems"], said)
+            metric.verdict, metric.why = verdict, f"{why}: {metric.why}"
+        self.record.metrics = metrics
+        self._conclude(verdict, problems, said)
         if verdict in RED:
-            raise PerformanceError(files.clean("; ".join(self._record["problems"])))
+            raise PerformanceError(files.clean("; ".join(problems)))
         return True
 
     def _undecided(self, why: str, against: Sequence[str], busy: bool = True) -> str:
@@ -752,13 +754,13 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         last = enough or not self.measures_anew
         self._attempts.disturb()
         if busy:
-            self._record["busy"] = why
+            self.record.busy = why
         if busy and last and self._of_a_person:
-            self._record["not_judged"] = list(map(str, against))
+            self.record.not_judged = tuple(map(str, against))
             self._conclude(Verdict.RECORDED, [])
             self._attempts.passed = self.measures_anew
             return ""
-        said = files.clean("; ".join([f"{record.BUSY}: {why}" if busy else why, *against]))
+        said = files.clean("; ".join([f"{store.BUSY}: {why}" if busy else why, *against]))
         self._conclude(Verdict.INCONCLUSIVE, [said], against)
         if last:
             self._attempts.failure = PerformanceError(said)
@@ -788,18 +790,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     # The end of a case ---------------------------------------------------------------------------
 
     def _conclude(
-        self, verdict: Verdict | None, problems: list[str], against: Sequence[str] | None = None
+        self, verdict: Verdict | None, problems: Sequence[str], against: Sequence[str] | None = None
     ) -> None:
         """Enters the verdict; `against` are the lines that `problems` was put together from."""
-        self._record.update(
-            verdict=verdict.value if verdict else None,
-            problems=problems,
-            accused=accused.accusations(problems if against is None else against),
-        )
+        self.record.verdict, self.record.problems = verdict, tuple(problems)
+        self.record.accused = accused.accusations(problems if against is None else against)
 
     def _write_record(self) -> None:
-        text = json.dumps(self._record, indent=1, default=str)
-        files.write_file(Path(self.stagedir) / record.FILE, f"{text}\n")
+        files.write_file(Path(self.stagedir) / store.FILE, f"{store.as_text(self.record)}\n")
 
     def _refuse(self, problems: Sequence[str], kind: Any = SanityError) -> NoReturn:
         """Fails for good: another attempt would find the same."""

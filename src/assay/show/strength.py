@@ -83,7 +83,7 @@ def yardstick(case: Case) -> str:
 
 def of_metric(metric: Metric) -> str:
     """What judged a metric. Records of a version that did not say it are of the site."""
-    return metric.yardstick if metric.yardstick in YARDSTICKS else YARDSTICKS[0]
+    return its if (its := metric.yardstick) in YARDSTICKS else YARDSTICKS[0]
 
 
 def _losses(case: Case) -> Iterable[tuple[str, float | None]]:

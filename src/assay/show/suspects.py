@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.accused import How
+from assay.accused import Accusation, How
 from assay.judge import RED, Verdict, worst, worst_first
 from assay.show import remedies
 from assay.store.cases import Case, grouped
-from assay.store.record import Accusation
 
 #: A cause that accuses a node comes first, and among these the strongest evidence.
 STRENGTH = [how.value for how in How]

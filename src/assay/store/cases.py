@@ -98,7 +98,7 @@ def with_record(case: Case, raw: Mapping[str, Any]) -> Case:
     return case
 
 
-def cause(case: Case, verdict: Verdict | None) -> str:
+def cause(case: Record, verdict: Verdict | None) -> str:
     """Why a case is not a PASS, in one line: its first problem, else its first bad metric.
 
     In a case that failed, a problem that decides nothing (its text begins with INCONCLUSIVE)

@@ -8,6 +8,7 @@ clean, and what is not of its type is left out. So no reader of a record cleans 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import UnionType
@@ -17,8 +18,10 @@ import msgspec
 
 from assay import declared
 from assay import metrics as units
-from assay.judge import Judgement, Peak, Verdict
+from assay.accused import Accusation
+from assay.judge import Verdict
 from assay.parse import Parsed
+from assay.prove.busy import Others
 from assay.store.sanitize import finite, line
 
 FILE = "assay.json"
@@ -29,9 +32,6 @@ BUSY = "the machine was busy"
 #: Part of the message about a case that an error in the code of its test ended.
 BROKEN = "is broken: "
 
-#: Key of the record of a launch that passed, of a case that needs more launches to pass.
-AGAIN = "again"
-
 #: Why the metrics of a calibration have no verdict.
 CALIBRATION = "calibration run"
 
@@ -39,7 +39,7 @@ CALIBRATION = "calibration run"
 SCHEMA = 1
 
 
-class OfPeak(msgspec.Struct):
+class OfPeak(msgspec.Struct, omit_defaults=True):
     """The peak that a value is compared with, in `unit`, and the value in percent of it.
 
     :ivar what: what has this peak: a part that the same run measured, or one of the hardware.
@@ -75,7 +75,7 @@ class Metric(msgspec.Struct):
     lower: float | None = None
     upper: float | None = None
     source: str = ""
-    yardstick: str = ""
+    yardstick: str | None = None
     percent_of: OfPeak | None = None
     origin: Any = None
 
@@ -91,21 +91,13 @@ class Metric(msgspec.Struct):
         return min((loss for loss in losses if loss is not None), default=None)
 
 
-class Accusation(msgspec.Struct, frozen=True):
-    """A problem of a case that accuses nodes or a part of the network: :mod:`assay.accused`."""
-
-    nodes: tuple[str, ...] = ()
-    how: str = ""
-    problem: str = ""
-    part: str = ""
-
-
 class Output(msgspec.Struct):
     """What the parser read from the output: :class:`assay.parse.Parsed`.
 
     :ivar rows: the whole curve or table; `units` holds the unit of each column.
     """
 
+    family: str = ""
     program: str = ""
     version: str = ""
     complete: bool = False
@@ -115,14 +107,6 @@ class Output(msgspec.Struct):
     facts: dict[str, Any] = {}
 
 
-class Others(msgspec.Struct):
-    """What other work took of the machine during the last launch, of so many cores."""
-
-    processors: float = 0.0
-    cores: float = 0.0
-    stolen: float = 0.0
-
-
 class Seconds(msgspec.Struct):
     """Wall time inside the benchmark itself [s], 0 where unknown; and its start since the epoch."""
 
@@ -130,7 +114,7 @@ class Seconds(msgspec.Struct):
     began: float | None = None
 
 
-class Settings(msgspec.Struct):
+class Settings(msgspec.Struct, omit_defaults=True):
     """What steered the launch: files and variables of the machine, of the job and of its ranks.
 
     :ivar sha256: the digest of those of the machine.
@@ -160,9 +144,11 @@ class Record(msgspec.Struct):
     :ivar busy: what other work took of the machine, if the case could not be decided for that.
     :ivar not_judged: what was out of bounds then, if the site judges nothing beside other work.
     :ivar again: the launch passed, and the case needs more launches to pass.
+    :ivar others: what other work took of the machine during the last launch.
     :ivar curve: the pattern by which the curve is judged; `once`: what a launch pays once [us], by
         message size.
     :ivar second_look: the nodes that a sweep measured again; None for another test.
+    :ivar more: what only this test finds, by keys of its own.
     """
 
     test: str
@@ -207,38 +193,43 @@ class Record(msgspec.Struct):
     curve: str = ""
     once: dict[str, float] = {}
     second_look: tuple[str, ...] | None = None
+    more: dict[str, Any] = {}
 
 
-def begin_record(
-    test: Any, case: dict[str, Any], nodes: list[str], launches: int
-) -> dict[str, Any]:
-    """The part of a record that is known before the output is read.
+#: The record of a case of which nothing is known.
+NONE = Record("", "", "", "", "", "")
+
+#: The keys that are in each file, also if their value is empty.
+ALWAYS = {
+    "accused", "attempts", "doubts", "figures", "node_health", "nodes", "notes", "parameters",
+    "problems", "proves", "units", "verdict",
+}  # fmt: skip
+
+
+def begin_record(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> Record:
+    """The record of a launch before its output is read.
 
     :param test: a :class:`assay.run.strict.StrictCheck` after its setup.
     :param case: the keys by which the references of the case are looked up.
     """
-    return {
-        "schema": SCHEMA,
-        "test": case.pop("test"),
-        "unique_name": test.unique_name,
-        "display_name": test.display_name,
-        "system": case.pop("system"),
-        "partition": case.pop("partition"),
-        "environ": case.pop("environ"),
-        "scheduler": test.current_partition.scheduler.registered_name,
-        "device": between_nodes(test.current_partition),
-        "kind": test.kind,
-        "profile": case.pop("profile"),
-        "purpose": test.purpose,
-        "parameters": case,
-        "figures": declared.as_json(test.figures),
-        "proves": declared.proven_by(test.proves, test.declares),
-        "units": units.own(test.declares.values()),
-        "nodes": nodes,
-        "stack": test.current_environ.extras.get("provenance"),
-        "hardware": test.current_partition.extras.get("hardware", {}),
-        "attempts": launches,
-    }
+    named = {key: case.pop(key) for key in ("test", "system", "partition", "environ", "profile")}
+    return Record(
+        **named,
+        display_name=test.display_name,
+        unique_name=test.unique_name,
+        scheduler=test.current_partition.scheduler.registered_name,
+        kind=test.kind,
+        purpose=test.purpose,
+        parameters=case,
+        figures=tuple(test.figures),
+        proves=declared.proven_by(test.proves, test.declares),
+        units=units.own(test.declares.values()),
+        nodes=tuple(nodes),
+        stack=test.current_environ.extras.get("provenance", ""),
+        hardware=test.current_partition.extras.get("hardware", {}),
+        device=between_nodes(test.current_partition),
+        launches=launches,
+    )
 
 
 def between_nodes(partition: Any) -> str:
@@ -247,34 +238,28 @@ def between_nodes(partition: Any) -> str:
     return str(partition.extras.get("network_device", "")) if there else ""
 
 
-def of_output(parsed: Parsed | None) -> dict[str, Any]:
-    """The part of a record that comes from the output; empty if the output could not be read."""
-    if parsed is None:
-        return {}
-    output = {key: its for key, its in vars(parsed).items() if key != "rounded"}
-    named = {key: output[key] for key in ("family", "program", "version")}
-    return {**named, "parsed": output}
+def of_output(parsed: Parsed) -> Output:
+    """The part of a record that comes from the output."""
+    return Output(**{name: getattr(parsed, name) for name in Output.__struct_fields__})
 
 
-def of_peak(peak: Peak, value: float, unit: str) -> dict[str, Any]:
-    """The peak that a value is compared with, and the value in percent of that peak."""
-    most, percent = float(peak.value), 100 * value / peak.value
-    return {"what": peak.what, "peak": most, "unit": unit, "percent": percent, "of": peak.of}
+def as_text(record: Record) -> str:
+    """The content of the file of a record: JSON, without the keys that say nothing.
+
+    Numbers and texts of any class are written as such, and other values as their text.
+    """
+    raw, bare = (msgspec.to_builtins(it, enc_hook=_plain) for it in (record, NONE))
+    raw = {key: it for key, it in raw.items() if key in ALWAYS or it != bare[key]}
+    if metrics := raw.pop("metrics", ()):
+        said = ({key: its for key, its in it.items() if its is not None} for it in metrics)
+        raw["metrics"] = {it.pop("name"): it for it in said}
+    more = raw.pop("more", {})
+    return json.dumps({"schema": SCHEMA, **raw, **more}, indent=1)
 
 
-def of_judgement(judgement: Judgement) -> dict[str, Any]:
-    """The reference that a metric was judged by, and the verdict."""
-    said = {"verdict": judgement.verdict.value, "why": judgement.why}
-    if (expected := judgement.by) is None:
-        return said
-    return {
-        "reference": expected.value,
-        "lower": expected.lower_bound,
-        "upper": expected.upper_bound,
-        "source": expected.source,
-        "yardstick": expected.yardstick,
-        **said,
-    }
+def _plain(value: Any) -> Any:
+    kind = next((kind for kind in (float, int) if isinstance(value, kind)), str)
+    return kind(value)
 
 
 def fields(raw: Mapping[str, Any]) -> dict[str, Any]:

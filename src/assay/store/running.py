@@ -41,7 +41,7 @@ from assay.quantities import number
 from assay.reframe_compat import leash, runner, testcase, warnings
 from assay.store import promise as promises
 from assay.store import run_folder, session, unmeasured
-from assay.store.cases import Case, with_record
+from assay.store.cases import Case, cause
 from assay.store.run_folder import ANSWERS, LATEST, LOCK, LOG, PLAN, SCHEMA
 from assay.store.sanitize import line
 
@@ -264,16 +264,15 @@ def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
         if testcase.of_assay(case[0])
     ]
     refused, partial = session.unlisted(kept, skipped)
-    records = [record for record in runner.records(tests) if record]
-    cases = [with_record(session.case_named(record), record) for record in records]
-    unused, parts, _ = unmeasured.links(kept, cases)
+    records = runner.records(tests)
+    unused, parts, _ = unmeasured.links(kept, records)
     faults = [*kept.get("faults", ()), *refused, *unused]
     faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
     if faults:
         raise runner.NotAccepted(files.clean("; ".join(faults)))
-    of_cases = (doubt for record in records for doubt in record.get("doubts", ()))
+    of_cases = (doubt for record in records for doubt in record.doubts)
     doubts = dict.fromkeys((*promises.changes(kept), *of_cases))
-    left = session.beside_others(r["busy"] for r in records if r.get("not_judged"))
+    left = session.beside_others(it.busy for it in records if it.not_judged)
     if why := [*promises.narrowing(kept), *partial, *parts, *promises.few(list(doubts)), *left]:
         getlogger().log(SAID, files.clean(f"PARTIAL: {'; '.join(why)}"))
 
@@ -419,12 +418,14 @@ def _outcome(planned: Mapping[str, Any], task: Any) -> tuple[str, str]:
     why = line(what(*task.exc_info))
     if "foreign" in planned:
         return task.result.upper(), why
-    case = with_record(session.case_named(planned), getattr(task.check, "_record", {}))
-    verdict = case.verdict if task.result == "pass" or case.verdict in RED else None
-    if not case.why and task.result == "fail" and (wrong := _broken(*task.exc_info)):
+    record = task.check.record
+    verdict = record.verdict or Verdict.FAIL
+    against = line(cause(record, verdict))
+    if not against and task.result == "fail" and (wrong := _broken(*task.exc_info)):
         return Verdict.INCONCLUSIVE.value, wrong
-    measured = (f"{m.name} {number(m.value)} {m.unit}" for m in case.metrics)
-    return (verdict or Verdict.FAIL).value, case.why or why or next(measured, "")
+    measured = (f"{m.name} {number(m.value)} {m.unit}" for m in record.metrics)
+    verdict = verdict if task.result == "pass" or verdict in RED else Verdict.FAIL
+    return verdict.value, against or why or next(measured, "")
 
 
 def _broken(kind: type, error: object, frames: Any) -> str:

@@ -19,7 +19,8 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from assay.prove.transports import TRANSPORTS
-from assay.store.cases import Case, grouped
+from assay.store.cases import grouped
+from assay.store.record import Record
 from assay.store.sanitize import line, mapping
 
 #: The links between the GPUs of a node, as one device.
@@ -61,18 +62,20 @@ def active(found: Mapping[str, Any]) -> dict[str, Link]:
     return there
 
 
-def used(case: Case) -> set[str]:
+def used(case: Record) -> set[str]:
     """The devices over which a case moved bytes, past the kernel."""
     lanes = [str(lane).partition("/")[0] for lane in mapping(case.proof.get("lanes"))]
     ways = str(mapping(case.proof.get("nccl")).get("pairs"))
-    transport = case.transport or case.values.get("transport", "")
+    transport = case.transport or str(case.parameters.get("transport", ""))
     rdma = {transport, *lanes} & _RDMA or "NET/IB" in ways
     found = {*case.device.split(",")} if rdma else set()
     shown = " ".join([*lanes, ways, *(metric.name for metric in case.metrics)])
     return found | ({NVLINK} if _BETWEEN_GPUS.search(shown) else set())
 
 
-def links(state: Mapping[str, Any], ran: Iterable[Case]) -> tuple[list[str], list[str], list[str]]:
+def links(
+    state: Mapping[str, Any], ran: Iterable[Record]
+) -> tuple[list[str], list[str], list[str]]:
     """Links that no case used: as faults, as reasons why the run is a part, and as mere names.
 
     A machine without a scheduler cannot measure the link to others: the run is a part.

@@ -272,7 +272,7 @@ class Health(Own):
     def read(self):
         port = {"state": "4: ACTIVE", "link_layer": "InfiniBand", "rate": "100 Gb/sec (4X EDR)"}
         network = {"infiniband": {"mlx5_0:1": port}}
-        self._record["provenance"] = {"host": "node01", "network": network}
+        self.record.provenance = {"host": "node01", "network": network}
         return super().read()
 """
 

@@ -7,10 +7,13 @@ import pytest
 
 pytest.importorskip("reframe")
 
+from msgspec.structs import replace
 from reframe.core.exceptions import PerformanceError, SkipTestError
 
+from assay.judge import Verdict
 from assay.reframe_compat import runner
 from assay.store import running
+from assay.store.record import NONE, Metric
 from assay.store.running import EVERY, Progress
 
 
@@ -26,17 +29,17 @@ def case(number, **more):
     }
 
 
-RATE = {"value": 12345.678, "unit": "MB/s", "why": "too slow"}
 ENDED = {"success": "pass", "failure": "fail", "skip": "skip", "xfailure": "xfail"}
 
 
 def task(number, how="success", verdict="PASS", why=None, settled=True, **more):
     """How a case of Assay ended; without `settled`, a retry would launch it again."""
     part, stack = SimpleNamespace(fullname="here:node"), SimpleNamespace(name="system")
-    metrics = {"rate": {**RATE, "verdict": verdict}}
+    metric = Metric("rate", 12345.678, "MB/s", Verdict(verdict), "too slow")
+    problems = (why,) if why else ()
     check = SimpleNamespace(
         hashcode=f"c{number}",
-        _record={"verdict": verdict, "metrics": metrics, "problems": [why] if why else []},
+        record=replace(NONE, verdict=Verdict(verdict), metrics=(metric,), problems=problems),
         _attempts=SimpleNamespace(relaunched=not settled),
     )
     error = SkipTestError(why) if how == "skip" else PerformanceError(why) if why else None

@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from report_results import DATA
 
 from assay import cli
+from assay.accused import Accusation
 from assay.declared import OF_NETWORK, proven_by
 from assay.judge import Verdict
 from assay.show import nodes
 from assay.store import session
 from assay.store.cases import Case, Session
-from assay.store.record import Accusation, Metric
+from assay.store.record import Metric
 from assay.store.run_folder import NO_PLAN
 
 FAULTS = DATA.parents[1] / "faults"

@@ -10,8 +10,8 @@ import pytest
 import report_records
 from msgspec import structs
 
+from assay.accused import Accusation
 from assay.show import figures, plots
-from assay.store.record import Accusation
 
 UNITS = {"size": "B", "latency": "us"}
 

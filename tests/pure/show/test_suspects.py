@@ -23,7 +23,7 @@ from assay.judge import Verdict
 from assay.show import page, remedies, summary, suspects
 from assay.show.view import View
 from assay.store import session
-from assay.store.record import Accusation, Metric
+from assay.store.record import Metric
 
 FAULTS = DATA.parents[1] / "faults"
 
@@ -71,10 +71,7 @@ def banner(html):
 
 def accusing(case, *problems):
     """The case as if its record had these problems, and no other."""
-    accused = tuple(
-        Accusation(tuple(e["nodes"]), e["how"], e["problem"]) for e in accusations(problems)
-    )
-    return structs.replace(case, accused=accused, problems=tuple(map(str, problems)))
+    return structs.replace(case, accused=accusations(problems), problems=tuple(map(str, problems)))
 
 
 def test_every_recorded_fault_is_tested():

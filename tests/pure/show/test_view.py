@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import report_records
 
+from assay.accused import Accusation
 from assay.judge import Verdict
 from assay.show import figures, page, view
 from assay.store.cases import Case, Session
-from assay.store.record import Accusation, Metric
+from assay.store.record import Metric
 
 #: What a page of 10,000 cases may have: bytes, elements.
 BYTES, ELEMENTS = 3_000_000, 20_000

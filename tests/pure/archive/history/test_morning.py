@@ -8,11 +8,11 @@ import pytest
 from msgspec import structs
 
 from assay import cli
+from assay.accused import Accusation
 from assay.archive.history import morning
 from assay.exits import Exit
 from assay.judge import Verdict
 from assay.show import nodes
-from assay.store.record import Accusation
 
 TODAY = int(time.time() // histories.DAY)
 

@@ -19,6 +19,7 @@ from assay.metrics import TOLERANCES
 from assay.prove import busy, launch
 from assay.prove.busy import Others, Reading
 from assay.run import outputs
+from assay.store.record import Metric
 
 #: A program that uses half a second of processor time, however long it has to wait for it.
 WORK = f"""\
@@ -246,11 +247,14 @@ def test_a_launch_file_with_the_share_of_others():
 )
 def test_other_work_excuses_no_number_that_is_too_good(metric, key, excused):
     ratios = {key: Ratio(7.0, 1.0, "it was 7", "at most 1 is plausible")}
-    assert outputs.too_good({"bandwidth": metric}, {"bandwidth": "MB/s"}, ratios) is not excused
+    assert (
+        outputs.too_good([Metric("bandwidth", **metric)], {"bandwidth": "MB/s"}, ratios)
+        is not excused
+    )
 
 
 def test_a_latency_below_its_bound_is_too_good():
-    judged = {value: {"latency": {"value": value, "lower": 1.0}} for value in (0.5, 9.0)}
+    judged = {value: [Metric("latency", value, lower=1.0)] for value in (0.5, 9.0)}
     said = {value: outputs.too_good(its, {"latency": "us"}, {}) for value, its in judged.items()}
     assert said == {0.5: True, 9.0: False}
 

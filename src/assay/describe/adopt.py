@@ -71,7 +71,7 @@ def run_adopt(args: argparse.Namespace) -> int:
     if not (folder / REFERENCES).exists():
         why = f"nothing was measured yet; type assay calibrate -C {SETTINGS}"
         about = "How this site is judged: docs/adding-a-site.md explains the file."
-        texts[REFERENCES] = written.template("references.jinja", about=about, ratios=False, why=why)
+        texts[REFERENCES] = written.template("references.jinja", about=about, why=why)
     for name, text in texts.items():
         if args.dry_run:
             print(f"# --- {folder / name}\n{text}")

@@ -107,16 +107,10 @@ def references(head: Head, draft: Draft) -> str:
         f"How {head.name} is judged. `assay site new` wrote this file on {head.date}, and nothing "
         "was measured: docs/adding-a-site.md explains the file."
     )
-    ratios = False
     why = "the nodes share the cores, the memory and the disks of one machine"
     if not draft.together:
         why = f"nothing was measured yet; type assay calibrate --site {head.name}"
-        words = next(iter(draft.partitions.values()))[0]["features"]
-        # A reference that never applies is refused by the test SuiteLoads.
-        if "tcp" in words and {*words} & {"posix", "sysv"}:
-            about += " The ratios within one run hold for any machine."
-            ratios = True
-    return template("references.jinja", about=about, ratios=ratios, why=why)
+    return template("references.jinja", about=about, why=why)
 
 
 def hardware(head: Head, draft: Draft) -> str:

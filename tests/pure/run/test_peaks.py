@@ -106,7 +106,7 @@ def of(place, path, name, named, facts):
 
     case, words = Case(), dict(word.split(": ") for word in named.split(", ") if word)
     vars(case).update(
-        declares=kind.declares, current_partition=place(**words), _record={"proof": {}},
+        declares=kind.declares, current_partition=place(**words), record=SimpleNamespace(proof={}),
         num_tasks=8, nodes=2, _layout=Layout(2, 4), gpus_of_a_node=lambda: 4, **facts,
     )  # fmt: skip
     return case.peaks(PRINTED)

@@ -85,7 +85,7 @@ def gpu_node():
     )
     made["network"] = {
         "infiniband": {"mlx5_0:1": EDR},
-        "interfaces": {"eno1": {"state": "up", "mtu": "1500", "speed_mbit": "10000"}},
+        "interfaces": {"eno1": {"state": "up", "mtu": "1500", "speed_mbit": "20000"}},
     }
     made["file_systems"] = [
         {"mount": "/lustre", "type": "lustre", "read_only": False, "directory": "/lustre/users/me"},

@@ -23,6 +23,7 @@ from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
 from assay.judge import Known, hardware
 from assay.node import answers
+from assay.prove import identity
 from assay.sites import site_yaml
 from assay.sites.site_yaml import SiteFile
 
@@ -49,12 +50,14 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     here["said"] = {" ".join(g.listing): ask.output(*g.listing) for g in ACCELERATORS.values()}
     # Under Slurm, Slurm tells how many GPUs a node has. Their model is known only if this machine
     # has GPUs, too.
-    vendor, listed = described.models(here)
-    number = pool.shape.gpus if pool else len(listed)
     known = hardware(site_file.parent)
+    vendor, listed = described.models(here, known)
+    number = pool.shape.gpus if pool else len(listed)
     extras: dict[str, Any] = {"memory_fraction": machine.MEMORY_FRACTION, "network_device": "lo"}
-    if listed and listed[0] in known["gpu"]:
-        extras["hardware"] = {"gpu": listed[0]}
+    # Under Slurm, this machine may be a login node with other processors.
+    roles = ("gpu",) if pool else ("gpu", "pcie", "processor", "memory")
+    if named := identity.hardware(described.parts(here, known), *roles):
+        extras["hardware"] = named
     gpu = ["gpu", *([vendor] if vendor else [])] if number else []
     partitions = [machine.partition("intra-node", ["intra-node", *transports, *gpu], extras)]
     if number:

@@ -21,8 +21,13 @@ from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
 from assay.gpu.parse import nvidia_smi
 from assay.judge import Hardware, Known
+from assay.prove import identity
+from assay.prove.identity import Part, Stated
 from assay.prove.transports import SWITCHED, TRANSPORTS
 from assay.slurm import Shape
+
+#: Command that says what memory modules there are, to an administrator.
+DIMMS = ("dmidecode", "-t", "memory")
 
 #: Share of the memory that a matrix may take, of a node that shares its machine with other nodes.
 TOGETHER = 0.1
@@ -36,9 +41,6 @@ NODES = 4
 
 #: How a job asks Slurm for GPUs, in the format of ReFrame's configuration.
 GPU_RESOURCE = [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}]
-
-#: Generation of NVLink, by the beginning of the names of GPUs in ``hardware.yaml``.
-NVLINK = {"v100": 2, "a100": 3, "h100": 4}
 
 #: Tests and benchmarks of the smoke profile between nodes that share one machine. HPCC and HPL are
 #: left out: all nodes would compute on the same cores.
@@ -138,6 +140,7 @@ def questions(peer: str | None) -> str:
         *(version.command for version in VERSIONS.values()),
         *(("ucx_info", "-d"), detect.HEADER, detect.UCX_OF_MPI),
         *(gpu.listing for gpu in ACCELERATORS.values() if gpu.word != "cuda"),
+        DIMMS,
     )
     return json.dumps({"programs": names, "commands": [*map(list, asked)], "peer": peer})
 
@@ -195,7 +198,24 @@ def _partition(name: str, descr: str, features: list[str], **extras: Any) -> dic
     return {"name": name, "descr": descr, "features": features, "extras": extras}
 
 
-def intra_node(place: Place) -> dict[str, Any]:
+def parts(here: Mapping[str, Any], known: Known) -> list[Part]:
+    """The parts of a node, by the files and the commands that were read there."""
+    said = {**here.get("said", {}), "nvidia-smi -L": here.get("gpus")}
+    texts = {command: text for command, text in said.items() if text}
+    texts["dmidecode"] = texts.pop(" ".join(DIMMS), "")
+    return identity.parts({**identity.tree(here.get("machine") or ""), **texts}, known)
+
+
+def hardware(place: Place, known: Known, *roles: str) -> dict[str, str]:
+    """The extra ``hardware`` of partitions on these nodes; a part that is unknown becomes a gap."""
+    found = parts(place.here, known)
+    for part in dict.fromkeys(found):
+        if not part.name and part.stated.role in roles:
+            place.gaps.append(str(part))
+    return identity.hardware(found, *roles)
+
+
+def intra_node(place: Place, known: Known) -> dict[str, Any]:
     """The partition of the ranks on one node."""
     where, opened, extras = "partition intra-node", place.transports, place.extras
     over = [w for w in SWITCHED if w in opened and (not TRANSPORTS[w].network or "lo" in opened[w])]
@@ -207,7 +227,10 @@ def intra_node(place: Place) -> dict[str, Any]:
     shape = [("processors", "cpus"), ("sockets", "sockets"), ("NUMA nodes", "numa_nodes")]
     said = ", ".join(f"{name}: {seen[key]}" for name, key in shape if seen[key])
     descr = "the ranks on one node" + (f" ({said})" if said else "")
-    return _partition("intra-node", descr, ["intra-node", *over], network_device="lo")
+    named = {} if place.together else hardware(place, known, "processor", "memory")
+    return _partition(
+        *("intra-node", descr, ["intra-node", *over]), network_device="lo", hardware=named
+    )
 
 
 def fastest(ports: Mapping[str, Mapping[str, str | None]]) -> str | None:
@@ -266,9 +289,8 @@ def _infiniband(place: Place, name: str, known: Known) -> dict[str, Any]:
     where, said = "partition infiniband", place.ports.get(name)
     if said is None or not _rate(said)[0]:
         return _between(place, "infiniband", name, None)
-    number, generation = _rate(said)
-    link = f"infiniband-{generation}" if generation else "infiniband"
-    link = _stated(place, known, link, number, name)
+    found = Stated("link", name, (f"InfiniBand {said['rate']}",), name)
+    link = _stated(place, known, "infiniband", found, _rate(said)[0])
     what = f"{name} has {said['rate']} on {place.host}; whether that was bought is not known"
     place.gap(where, what, f"compare, and write health: {{port_rate: {said['rate']}}}")
     ports = {name: each for name, each in place.ports.items() if _is_up(each, "InfiniBand")}
@@ -289,26 +311,21 @@ def _ethernet(place: Place, device: str, known: Known) -> dict[str, Any]:
     elif not (said and said.isdigit() and int(said)):
         place.gap(where, f"{device} does not state its rate", _ADD_PEAK)
     else:
-        link = _stated(place, known, "ethernet", int(said) / 1000, device)
+        found = Stated("link", device, (f"ethernet {said} Mb/s",), device)
+        link = _stated(place, known, "ethernet", found, int(said) / 1000)
         what = f"{device} states {said} Mbit/s; whether that was bought is not known"
         place.gap(where, what, "compare")
     return _between(place, "ethernet", device, link)
 
 
-def _stated(place: Place, known: Known, name: str, rate: float, device: str) -> str:
-    """The name of a link with a rate that a device states.
-
-    A rate that no link of this name has, such as half of the lanes of HDR, makes a new link.
-    """
-    bandwidth = rate * 125
-    entry = known["link"].get(name)
-    # A port states a rounded rate: 56 Gb/s for the 54.5 Gb/s of FDR.
-    if entry and abs((entry.bandwidth or 0) - bandwidth) <= 0.05 * bandwidth:
+def _stated(place: Place, known: Known, kind: str, stated: Stated, rate: float) -> str:
+    """The name of a link with a rate that a device states; an unknown rate makes a new link."""
+    if name := identity.named(stated, known["link"]).name:
         return name
-    own = re.sub(r"[^a-z0-9-]", "-", f"{name}-{rate:g}gbit")
+    own = re.sub(r"[^a-z0-9-]", "-", f"{kind}-{rate:g}gbit")
     if own not in known["link"]:
-        source = f"the rate that {device} of {place.host} states, {rate:g} Gbit/s; not measured"
-        place.links[own] = Hardware(source=source, bandwidth=bandwidth)
+        source = f"the rate that {stated.by} of {place.host} states, {rate:g} Gbit/s; not measured"
+        place.links[own] = Hardware(source=source, bandwidth=rate * 125)
     return own
 
 
@@ -337,15 +354,16 @@ def _between(place: Place, name: str, device: str, link: str | None) -> dict[str
     )
 
 
-def models(here: Mapping[str, Any]) -> tuple[str | None, list[str]]:
-    """The vendor of the GPUs of a node, and their models as ``hardware.yaml`` names them.
+def models(here: Mapping[str, Any], known: Known) -> tuple[str | None, list[str]]:
+    """The vendor of the GPUs of a node, and their models: names of the catalogue, or as stated.
 
     If there are GPUs of several vendors, the first vendor with any counts.
     """
     for name, gpu in ACCELERATORS.items():
         said = here["gpus"] if name == "cuda" else here["said"].get(" ".join(gpu.listing))
-        if models := gpu.found(said or ""):
-            return name, models
+        stated = [Stated("gpu", gpu.listing[0], (it,)) for it in gpu.found(said or "")]
+        if found := [identity.named(each, known["gpu"]) for each in stated]:
+            return name, [part.name or part.stated.names[0] for part in found]
     return None, []
 
 
@@ -356,26 +374,27 @@ def gpus(
 
     :param between: the partitions between nodes, the fastest link first.
     """
-    vendor, listed = models(place.here)
+    vendor, listed = models(place.here, known)
     allocated = place.pool.shape.gpus
     if not (count := allocated or len(listed)):
         return []
     words = ["gpu", *([vendor] if vendor else [])]
     _compare(place, vendor, listed, stack)
     model = listed[0] if listed else ""
-    hardware = {"gpu": model} if model in known["gpu"] else {}
-    if model and not hardware:
-        place.gap("partition gpu", f"the peak of {model} is not in hardware.yaml", _ADD_PEAK)
+    of_gpu = {"gpu": model} if model in known["gpu"] else {}
+    if model and not of_gpu:
+        place.gap("partition gpu", f"the peak of {model} is not in the catalogue", _ADD_PEAK)
     links = nvlinks(place.here["topology_of_gpus"] or "")
     if place.here["topology_of_gpus"] is None and count > 1:
         what = "how the GPUs of a node are joined is not known"
         place.gap("partition gpu", what, "add nvlink, if they are joined so")
-    named = dict(hardware)
+    named = {**of_gpu, **identity.hardware(parts(place.here, known), "pcie")}
     if links:
-        named["link"] = f"nvlink{NVLINK.get(model.partition('-')[0])}-{links}-links"
-        if named["link"] not in known["link"]:
-            del named["link"]
-            what = f"the peak of {links} NVLinks of {model} is not in hardware.yaml"
+        way = identity.named(Stated("link", "topo -m", (f"NV{links}",), model), known["link"])
+        if way.name:
+            named["link"] = way.name
+        else:
+            what = f"the peak of {links} NVLinks of {model} is not in the catalogue"
             place.gap("partition gpu", what, _ADD_PEAK)
     devices = {
         "devices": [{"type": "gpu", "num_devices": count}],
@@ -386,7 +405,7 @@ def gpus(
     for each in between[:1]:
         name, extras = each["name"], dict(each["extras"])
         descr = f"GPUs of different nodes, over {extras['network_device']}"
-        extras |= {"hardware": {**extras.get("hardware", {}), **hardware}}
+        extras |= {"hardware": {**extras.get("hardware", {}), **of_gpu}}
         features = ["inter-node", name, *words]
         found.append(_partition(f"gpu-{name}", descr, features, **extras))
     return [{**each, **devices} for each in found]

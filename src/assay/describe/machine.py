@@ -18,8 +18,9 @@ from reframe.utility.cpuinfo import cpuinfo
 from assay import catalogue, files, sites
 from assay.describe import ask, detect
 from assay.fleet.node import provenance
+from assay.judge import hardware
 from assay.node import answers, capacity
-from assay.prove import mpi
+from assay.prove import identity, mpi
 from assay.prove.busy import PROCESSES
 from assay.prove.transports import SWITCHED, TRANSPORTS, opened_transports
 from assay.reframe_compat import command
@@ -117,7 +118,11 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
         :func:`assay.sites.site_configuration`.
     """
     transports = inside_the_node(ask.output("ucx_info", "-d"))
-    extras = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
+    stated = ask.output("sh", f"{provenance.NODE}/machine.sh")
+    found = identity.parts(identity.tree(stated), hardware(site_file.parent))
+    named = identity.hardware(found, "processor", "memory")
+    extras: dict[str, Any] = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
+    extras |= {"hardware": named} if named else {}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
     described = any(each and each.spack for each in said.stacks.values())

@@ -280,7 +280,7 @@ def draft(  # noqa: PLR0913, PLR0917
         _look_at_the_nodes(place)
         between = described.links(place, known)
         found = [
-            described.intra_node(place),
+            described.intra_node(place, known),
             *between,
             *described.gpus(place, known, made.stack["features"], between),
             *described.storage(place, seen),

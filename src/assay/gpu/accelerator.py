@@ -39,7 +39,6 @@ class Accelerator:
     :ivar renumbering: variables that number the visible GPUs once more, for the program alone.
     :ivar listing: command whose output names the models of the GPUs of this machine.
     :ivar model: regular expression whose first group is a model in that output.
-    :ivar models: models that do not state the form factor -> names in ``hardware.yaml``.
     :ivar library: the library that programs for these GPUs are linked to.
     :ivar device: the device file that shows the driver.
     :ivar container: the option by which Apptainer passes the driver to a container.
@@ -63,7 +62,6 @@ class Accelerator:
     state: Mapping[str, str] = field(default_factory=dict)
     driver: tuple[str, str] = ("", "")
     renumbering: Sequence[str] = ()
-    models: Mapping[str, str] = field(default_factory=dict)
     reduces_since: tuple[int, int] = (0, 0)
     hpl: str = ""
     unproven: str = ""
@@ -107,10 +105,8 @@ class Accelerator:
         )
 
     def found(self, said: str) -> list[str]:
-        """The GPUs in an output of :attr:`listing`, under their names in ``hardware.yaml``."""
-        names = re.findall(self.model, said, re.MULTILINE)
-        plain = [name.lower().replace(" ", "-") for name in names]
-        return [self.models.get(name, name) for name in plain]
+        """The GPUs in an output of :attr:`listing`, as it names them."""
+        return re.findall(self.model, said, re.MULTILINE)
 
 
 CUDA = Accelerator(
@@ -134,8 +130,7 @@ CUDA = Accelerator(
         "kernel": "dmesg 2>&1 | grep -e 'NVRM: Xid' -e 'dmesg: '",
     },
     listing=("nvidia-smi", "-L"),
-    model=r"^GPU \d+: (?:NVIDIA |Tesla )*(.+?) \(UUID",
-    models={"h100-80gb-hbm3": "h100-sxm5-80gb"},
+    model=r"^GPU \d+: (.+?) \(UUID",
     library="libcuda",
     device="/dev/nvidiactl",
     container="--nv",
@@ -153,8 +148,7 @@ ROCM = Accelerator(
     uuids="env -u ROCR_VISIBLE_DEVICES rocminfo | awk '/^ *Uuid: *GPU-/ { print $2 }'",
     renumbering=("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
     listing=("rocminfo",),
-    model=r"^ *Uuid: *GPU-\S+ *\n *Marketing Name: *(?:AMD |Instinct )*(.*?) *$",
-    models={"mi250x": "mi250x-gcd"},
+    model=r"^ *Uuid: *GPU-\S+ *\n *Marketing Name: *(.*?) *$",
     library="libamdhip64",
     device="/dev/kfd",
     container="--rocm",

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+import assay.node
 from assay import files
 from assay.accused import Against, How
 from assay.quantities import number
@@ -174,6 +175,7 @@ def script(root: str = "") -> str:
     environment.filters["quote"] = shlex.quote
     return environment.get_template("node-health.jinja").render(
         root=root,
+        machine=Path(assay.node.__file__).with_name("machine.sh").read_text(encoding="utf-8"),
         rows=[row for row in rows().values() if not row.tool],
         paths=_paths(),
         pci=_PCI,

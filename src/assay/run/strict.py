@@ -535,10 +535,22 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         devices = self.partition_extra("network_device").split(",") if witnessed else ()
         problems, doubts, nodes = counters.counter_problems(Path(), health, devices)
         self.record.node_health = nodes
+        problems = [*self._other_machine(), *problems]
         unread = [f"{host}: {it['unread']}" for host, it in nodes.items() if "rose" not in it]
         # A run between nodes that came to its end must show what their ports counted.
         must = witnessed and self._launched is not None and self._launched.rc == 0
         return [*problems, *(unread if must else ())], doubts
+
+    def _other_machine(self) -> Sequence[str]:
+        """In what the nodes differ from the site's description; the record keeps what they are."""
+        from assay.prove import identity  # noqa: PLC0415 - only a job that ran has nodes
+
+        place = self.current_partition
+        parts = judge.hardware(site.site_directory())
+        wrong, self.record.machine = identity.of_job(
+            Path(), parts, place.extras, place.processor.num_cpus
+        )
+        return wrong
 
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job out of service now; for a job that never began, why it waited."""

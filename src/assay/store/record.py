@@ -182,6 +182,7 @@ class Record(msgspec.Struct):
     proof: dict[str, Any] = {}
     provenance: dict[str, Any] = {}
     node_health: dict[str, Any] = {}
+    machine: tuple[dict[str, Any], ...] = ()
     metrics: tuple[Metric, ...] = ()
     problems: tuple[str, ...] = ()
     accused: tuple[Accusation, ...] = ()

@@ -18,6 +18,7 @@ from assay.describe import ask, auto, described, detect, machine
 from assay.describe.slurm import Answers
 from assay.fleet.node import provenance
 from assay.gpu.accelerator import CUDA
+from assay.judge import hardware
 from assay.node import answers
 from assay.sites.site_yaml import SiteFile
 from assay.store import promise
@@ -118,14 +119,16 @@ def test_the_device_of_the_default_route():
     assert described.default_route("Iface\tDestination\n") is None
 
 
-def test_gpus_by_the_names_of_the_hardware_file():
+def test_gpus_by_the_names_of_the_catalogue():
     listing = """\
 GPU 0: Tesla V100-SXM2-32GB (UUID: GPU-1)
 GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-2)
   MIG 1g.5gb Device 0: (UUID: MIG-3)
 GPU 2: NVIDIA H100 80GB HBM3 (UUID: GPU-4)
 """
-    assert CUDA.found(listing) == ["v100-sxm2-32gb", "a100-sxm4-40gb", "h100-sxm5-80gb"]
+    said = {"gpus": listing, "said": {}}
+    names = ["v100-sxm2-32gb", "a100-sxm4-40gb", "h100-sxm5-80gb"]
+    assert described.models(said, hardware(ROOT / "site-config/any")) == ("cuda", names)
     assert CUDA.found("NVIDIA-SMI has failed because it couldn't communicate") == []
 
 

@@ -102,7 +102,7 @@ def test_a_cluster_with_gpus_infiniband_and_lustre():
     assert made.common["gpu"]["processor"]["num_cpus_per_socket"] == 24
     said = "\n".join(made.gaps)
     for words in (
-        "eno1 states 10000 Mbit/s; whether that was bought is not known",
+        "eno1 states 20000 Mbit/s; whether that was bought is not known",
         "/home (nfs4): no directory on it that assay can write was found",
         "no UCX for cuda was found",
         "health: {port_rate: 100 Gb/sec (4X EDR)}",
@@ -114,7 +114,7 @@ def test_a_cluster_with_gpus_infiniband_and_lustre():
     ("change", "says"),
     [
         ({"gpus": None, "topology_of_gpus": None}, "no driver lists them on gpu01"),
-        ({"gpus": "GPU 0: NVIDIA X9000 (UUID: GPU-1)\n"}, "the peak of x9000 is not in"),
+        ({"gpus": "GPU 0: NVIDIA X9000 (UUID: GPU-1)\n"}, "the peak of NVIDIA X9000 is not in"),
         ({"topology": {**dict.fromkeys(TOPOLOGY_KEYS, 2), "cpus": 96}}, "gpu01 has 96"),
         ({"topology": dict.fromkeys(TOPOLOGY_KEYS)}, "does not describe its"),
         ({"clock": {"cpuinfo": "", "base_frequency": None}}, "clock of a core is not known"),

@@ -84,7 +84,7 @@ def test_a_site_with_gpus_and_modules_is_accepted(tmp_path, monkeypatch):
         "references.yaml": written.references(head, made),
         "hardware.yaml": written.hardware(head, made),
     }
-    assert "ethernet-10gbit" in made_files["hardware.yaml"]
+    assert "ethernet-20gbit" in made_files["hardware.yaml"]
     for name, text in made_files.items():
         (site / name).write_text(text)
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
@@ -103,7 +103,7 @@ def test_a_site_with_gpus_and_modules_is_accepted(tmp_path, monkeypatch):
     [
         ("100 Gb/sec (4X EDR)", "infiniband-edr", 12500),
         ("56 Gb/sec (4X FDR)", "infiniband-fdr", 6818),
-        ("100 Gb/sec (2X HDR)", "infiniband-hdr-100gbit", 12500),
+        ("100 Gb/sec (2X HDR)", "infiniband-hdr100", 12500),
         ("100 Gb/sec", "infiniband-100gbit", 12500),
     ],
 )

@@ -368,8 +368,8 @@ ROCMINFO = """\
 """
 
 
-def test_models_of_amd_by_the_names_of_the_hardware_file():
+def test_models_of_amd_as_rocminfo_names_them():
     """The form of the text comes from rocminfo.cc and its documentation; no such GPU was seen."""
-    assert ROCM.found(ROCMINFO) == ["mi250x-gcd", "mi300x"]
-    assert ROCM.found(ROCMINFO.replace("AMD Instinct MI300X", "")) == ["mi250x-gcd", ""]
+    assert ROCM.found(ROCMINFO) == ["AMD Instinct MI250X", "AMD Instinct MI300X"]
+    assert ROCM.found(ROCMINFO.replace("AMD Instinct MI300X", "")) == ["AMD Instinct MI250X", ""]
     assert ROCM.found("ROCk module is NOT loaded, possibly no GPU devices\n") == []

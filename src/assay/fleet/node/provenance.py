@@ -26,7 +26,8 @@ import sys
 import tempfile
 
 # Scripts of the core are in a folder of their own.
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node"))
+NODE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node")
+sys.path.append(NODE)
 
 try:
     from assay.node import answers, capacity, recorded
@@ -187,7 +188,7 @@ def ucx(listing: "str | None" = None) -> list:
 
 def settings():
     """Settings in the files of MPI and UCX that belong to the machine: file -> its settings."""
-    witness = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../node/witness.sh")
+    witness = os.path.join(NODE, "witness.sh")
     found = {}
     for line in (output(["sh", witness, "machine"], lines=None) or "").splitlines():
         match = re.match(r"(?:file (/[^:]*):|preload )\d+:\s*(.*)", line)
@@ -377,6 +378,7 @@ def node(peer: "str | None" = None) -> dict:
         "topology": topology(),
         "clock": clock(),
         "memory": capacity.memory()["MemTotal"],
+        "machine": output(["sh", os.path.join(NODE, "machine.sh")], lines=None),
         "gpus": output(["nvidia-smi", "-L"], lines=None),
         "topology_of_gpus": output(["nvidia-smi", "topo", "-m"], lines=None),
         "network": network_devices(),

@@ -160,6 +160,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Words before the program that start each rank, whose files it puts where ranks run."""
         return []
 
+    def before_the_run(self) -> list[str]:
+        """Commands of the job script before the run that is judged. The launcher is complete."""
+        return []
+
     def read(self) -> Parsed:
         """The output as typed rows. Runs in the stage directory.
 
@@ -286,6 +290,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     @run_before("run", always_last=True)
     def _complete_the_job(self) -> None:
         self.say_how_many_ranks()
+        self.prerun_cmds += self.before_the_run()
         self.job.launcher.options = [*self.job.launcher.options, *self.launch_prefix()]
         self._ask_the_scheduler()
         self._surround_the_commands()

@@ -23,6 +23,7 @@ from assay.gpu.parse import nvidia_smi
 from assay.judge import Hardware, Known
 from assay.prove.transports import SWITCHED, TRANSPORTS
 from assay.slurm import Shape
+from assay.store.record import EMULATED
 
 #: Share of the memory that a matrix may take, of a node that shares its machine with other nodes.
 TOGETHER = 0.1
@@ -377,8 +378,8 @@ def gpus(
             del named["link"]
             what = f"the peak of {links} NVLinks of {model} is not in hardware.yaml"
             place.gap("partition gpu", what, _ADD_PEAK)
-    devices = {
-        "devices": [{"type": "gpu", "num_devices": count}],
+    of_node = {
+        "devices": devices(count, listed),
         **({"resources": GPU_RESOURCE} if allocated else {}),
     }
     features = ["intra-node", *words, *(["nvlink"] if links else [])]
@@ -389,7 +390,13 @@ def gpus(
         extras |= {"hardware": {**extras.get("hardware", {}), **hardware}}
         features = ["inter-node", name, *words]
         found.append(_partition(f"gpu-{name}", descr, features, **extras))
-    return [{**each, **devices} for each in found]
+    return [{**each, **of_node} for each in found]
+
+
+def devices(count: int, listed: Sequence[str]) -> list[dict[str, Any]]:
+    """The GPUs of a node for ReFrame; those whose driver says that they are emulated say so."""
+    emulated = {"arch": EMULATED} if any(EMULATED in model for model in listed) else {}
+    return [{"type": "gpu", "num_devices": count, **emulated}]
 
 
 def _compare(place: Place, vendor: str | None, listed: Sequence[str], stack: Sequence[str]) -> None:

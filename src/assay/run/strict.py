@@ -582,7 +582,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
         origins, curve = formulas.origins(measured), self._judged_curve(parsed)
         try:
-            ratios = {} if self.purpose == "calibration" else self._ratios(parsed, peaks, curve)
+            judged = self.purpose != "calibration" and not self._emulated
+            ratios = self._ratios(parsed, peaks, curve) if judged else {}
             if busy_with := self._record.get("busy") or self._disturbance():
                 metrics = self._judge_metrics(values, peaks, origins)
                 if self._disturbed(metrics, ratios, busy_with):
@@ -591,7 +592,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             metrics = self._record["metrics"] = self._judge_metrics(every, peaks, origins)
         except ReferencesError as error:
             self._fail(str(error).splitlines())
-        self._decide(metrics, curves.best(self._attempts.rows, *curve) if curve else {})
+        self._decide(metrics, curves.best(self._attempts.rows, *curve) if curve and judged else {})
 
     def _decide(self, metrics: Mapping[str, Any], best: Ratios) -> None:
         """The verdict over all launches of the case.
@@ -707,6 +708,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             entry["percent_of"] = record.of_peak(peak.what, float(peak.value), middle, unit)
         if self.purpose == "calibration":
             return {**entry, "verdict": Verdict.RECORDED.value, "why": record.CALIBRATION}
+        if self._emulated:
+            return {**entry, "verdict": Verdict.RECORDED.value, "why": record.OF_SOFTWARE}
         expected = site.site_references().find(
             self._keys(), name, unit, peak.value if peak else None
         )
@@ -888,6 +891,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         why = "processor: num_cpus is missing; the number of ranks follows from it"
         self._undescribed(not its.num_cpus, why)
         return int(min(its.num_cores or its.num_cpus, its.num_cpus))
+
+    @property
+    def _emulated(self) -> bool:
+        """Whether the test is of GPUs, and software stands for those of the partition."""
+        of_gpus = any("+gpu" in words.split() for words in self.valid_systems)
+        return of_gpus and any(d.arch == record.EMULATED for d in self.current_partition.devices)
 
     def _launch_words(self) -> str:
         """The command by which the launcher starts the ranks."""

@@ -205,6 +205,11 @@ def devices(_: Path) -> int:
     return int(os.environ.get("GPUEMU_DEVICES", "4"))
 
 
+def arch(_: Path) -> str:
+    """The architecture of the GPUs. Where a fault was put in, the model of their links judges."""
+    return "emulated-with-a-fault" if os.environ.get("GPUEMU_FAULT") else "emulated"
+
+
 def here(_: Path) -> dict[str, Any]:
     """This machine; only the model of links is judged, so other work on it may go on."""
     words = _unnamed(machine.partition("here", [], {})) or {}

@@ -108,8 +108,15 @@ class ImbBase(TransportMixin, MpiCheck):
             "-npmin", str(self.num_tasks), "-window_size", str(WINDOW), self.benchmark,
         ]  # fmt: skip
 
+    @property
+    def sweeps_twice(self):
+        return self.benchmark == "Bcast"
+
     def read(self):
-        return imb.parse_imb(self.stdout_text())
+        return self.parse_sweep(self.stdout_text())
+
+    def parse_sweep(self, text):
+        return imb.parse_imb(text)
 
     def payload(self, parsed):
         of_one = links.message_bytes(self.pattern, self._layout, WINDOW)

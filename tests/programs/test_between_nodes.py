@@ -11,7 +11,8 @@ pytestmark = pytest.mark.slow
 #: Two names, but one node: the job has no other.
 HERE = os.uname().nodename
 ELSEWHERE = f"{HERE}.elsewhere"
-LATENCY = Recorded.load("osu-latency-tcp")
+RUNS = {name: Recorded.load(f"osu-{name}-tcp") for name in ("latency", "allreduce")}
+LATENCY = RUNS["latency"]
 
 #: Sends over lo at least the bytes that `osu_latency` needs: each size 20 times in both directions.
 #: The counters of lo count every byte twice, like the links of two nodes together.
@@ -56,34 +57,35 @@ def two_hosts(recorded):
     return recorded
 
 
-def replayed(bench, program, before="true"):
-    """Runs the osu_latency test on the record, while the witness of the link watches `program`.
+def replayed(bench, program, before="true", of="latency", first=""):
+    """Runs a test of OSU on a recorded run, while the witness of the link watches `program`.
 
     The launcher of a replay takes no options, so this function puts the rank under its
-    witness. `before` is a shell command before it.
+    witness. `before` is a shell command before it, and `first` one before all.
     """
     readings = "".join(
         f"{when} {ELSEWHERE} lo counters rx_bytes={value} tx_bytes={value}\n"
         for when, value in (("before", 0), ("after", 10**9))
     )
-    recorded = two_hosts(LATENCY)
+    recorded = two_hosts(RUNS[of])
     bench.replay(
         "recorded",
-        "osu_latency",
+        f"osu_{of}",
         recorded.but(files={**recorded.files, f"link.{ELSEWHERE}.7": readings}),
     )
     (bench.folder / "program.py").write_text(program)
-    script = REPLAY.replace("HERE", str(bench.folder / "recorded/recorded/osu_latency")).replace(
+    script = REPLAY.replace("HERE", str(bench.folder / f"recorded/recorded/osu_{of}")).replace(
         "exit RC", f"{before}; exec ./link-witness.sh lo {sys.executable} {bench.folder}/program.py"
     )
-    between_nodes(bench, launcher="replay")
-    path = bench.program("replayed", "osu_latency", script)
+    script = script.replace('of_now "$here/stderr"', f'{first}\nof_now "$here/stderr"')
+    between_nodes(bench, launcher="replay", extras={"cores_per_node": 1})
+    path = bench.program("replayed", f"osu_{of}", script)
     bench.stack("replayed", ["osu"], path, osu_version="5.7", ucx_version="1.13.1")
-    return latency(bench)
+    return latency(bench, of=of)
 
 
-def latency(bench, transport="tcp"):
-    return bench.run("-n", f"Osu%.*{transport}.*=latency$", path="reframe/network/osu.py")
+def latency(bench, transport="tcp", of="latency"):
+    return bench.run("-n", f"Osu%.*{transport}.*={of}$", path="reframe/network/osu.py")
 
 
 def test_bytes_that_crossed_the_link_are_on_its_record(bench):
@@ -185,3 +187,32 @@ def test_the_two_numbers_of_a_site_are_those_of_the_smoke_profile(bench, feature
         run = run_reframe(bench.write(), bench.results / mode, *arguments, "--mode", mode)
         (script,) = (bench.results / mode).glob("stage/**/rfm_job.sh")
         assert (asked in script.read_text()) is there, run.output
+
+
+#: What the program does in the first sweep of its job: a healthy cloud, and two that are not.
+FIRST = {
+    "spiked": "of_now \"$here/stdout\" | sed 's/ 30.45/ 304.5/'; exit",
+    "crashed": "exit 139",
+    "torn": 'of_now "$here/stdout" | head -n 9; exit',
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("spiked", None),
+        ("crashed", "first-sweep.out, before the sweep that is judged: exit code 139"),
+        ("torn", "first-sweep.out, before the sweep that is judged: the output is incomplete"),
+    ],
+)
+def test_of_two_sweeps_of_a_collective_the_second_is_judged_and_both_are_recorded(
+    bench, first, said
+):
+    once = f"[ -e first ] || {{ touch first; {FIRST[first]}; }}"
+    outcome = replayed(bench, SEND, of="allreduce", first=once)
+    outcome = outcome.says("Osu ", *([said] if said else []))
+    latency = {row["size"]: row["latency"] for row in outcome.record["parsed"]["rows"]}
+    assert latency[8] == 30.45
+    if said is None:
+        assert outcome.record["metrics"]["latency_8B"]["samples"][0] == 30.45
+        assert outcome.record["first_sweep"][1] == {"size": 8, "latency": 304.5}

@@ -46,8 +46,7 @@ def ways(folder):
     return found
 
 
-#: Records every rate. Evidence is demanded all the same. A busy machine copies later than the model
-#: of its emulated GPUs says, so its rates may be below their references.
+#: Records every rate of a run with a fault, too. Evidence is demanded all the same.
 UNJUDGED = ("-S", "purpose=calibration")
 
 LARGE = "operation=tag_bw%gpus=2%configuration=no-gdrcopy"
@@ -59,6 +58,15 @@ def test_two_emulated_gpus_pass_and_the_bytes_went_by_ipc(ucx):
     assert outcome.result == "pass", outcome.reason
     assert outcome.record["proof"]["means"] == "count"
     assert set(ways(ucx.trace)) == {"nvlink ipc"}
+
+
+def test_no_rate_is_judged_but_where_a_fault_must_be_named(ucx):
+    """A busy machine copies later than the model says: only a fault that was put in judges."""
+    (rate,) = ucx(LARGE).says("").record["metrics"].values()
+    assert rate["verdict"] == "RECORDED"
+    slow = ucx(LARGE, GPUEMU_FAULT="slow")
+    assert slow.result == "fail"
+    assert "is below the lower bound 700 MB/s" in slow.reason
 
 
 def test_a_node_whose_ipc_is_broken_is_red(ucx):

@@ -61,7 +61,7 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     gpu = ["gpu", *([vendor] if vendor else [])] if number else []
     partitions = [machine.partition("intra-node", ["intra-node", *transports, *gpu], extras)]
     if number:
-        partitions[0]["devices"] = [{"type": "gpu", "num_devices": number}]
+        partitions[0]["devices"] = described.devices(number, listed)
     common: dict[str, Any] = {}
     if pool:
         place = described.Place(pool, here, login=True)

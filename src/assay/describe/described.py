@@ -25,6 +25,7 @@ from assay.prove import identity
 from assay.prove.identity import Part, Stated
 from assay.prove.transports import SWITCHED, TRANSPORTS
 from assay.slurm import Shape
+from assay.store.record import EMULATED
 
 #: Command that says what memory modules there are, to an administrator.
 DIMMS = ("dmidecode", "-t", "memory")
@@ -396,8 +397,8 @@ def gpus(
         else:
             what = f"the peak of {links} NVLinks of {model} is not in the catalogue"
             place.gap("partition gpu", what, _ADD_PEAK)
-    devices = {
-        "devices": [{"type": "gpu", "num_devices": count}],
+    of_node = {
+        "devices": devices(count, listed),
         **({"resources": GPU_RESOURCE} if allocated else {}),
     }
     features = ["intra-node", *words, *(["nvlink"] if links else [])]
@@ -408,7 +409,13 @@ def gpus(
         extras |= {"hardware": {**extras.get("hardware", {}), **of_gpu}}
         features = ["inter-node", name, *words]
         found.append(_partition(f"gpu-{name}", descr, features, **extras))
-    return [{**each, **devices} for each in found]
+    return [{**each, **of_node} for each in found]
+
+
+def devices(count: int, listed: Sequence[str]) -> list[dict[str, Any]]:
+    """The GPUs of a node for ReFrame; those whose driver says that they are emulated say so."""
+    emulated = {"arch": EMULATED} if any(EMULATED in model for model in listed) else {}
+    return [{"type": "gpu", "num_devices": count, **emulated}]
 
 
 def _compare(place: Place, vendor: str | None, listed: Sequence[str], stack: Sequence[str]) -> None:

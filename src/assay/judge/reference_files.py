@@ -165,16 +165,12 @@ class Entry(_Applies):
 
 
 class Rule(_Applies):
-    """A rule has `for`, `why` and, if needed, `units`, `kinds`, `until: calibrated`, `emulated`.
-
-    A number of an emulated part is no measurement, so the bounds of any machine do not judge it.
-    """
+    """A rule has `for`, `why` and, if needed, `units`, `kinds` and `until: calibrated`."""
 
     why: _Reason
     units: _Names | UnsetType = UNSET
     kinds: _Kinds | UnsetType = UNSET
     until: Literal["calibrated"] | UnsetType = UNSET
-    emulated: bool = False
 
 
 class Included(_Struct):

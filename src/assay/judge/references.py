@@ -103,13 +103,11 @@ class Recorded:
 
     :ivar until_calibrated: whether it holds only while there is no calibrated reference.
     :ivar everywhere: whether it holds for all partitions, and also beside such a reference.
-    :ivar emulated: whether the number is of an emulated part, so that no bound judges it.
     """
 
     why: str
     until_calibrated: bool = False
     everywhere: bool = field(default=False, compare=False)
-    emulated: bool = False
 
 
 class References:
@@ -204,7 +202,8 @@ class References:
             return self._reference(entry, metric, unit, peak, CALIBRATION)
         if isinstance(found, Reference):
             return found
-        widest = self._of_any_machine(case, metric, unit, found)
+        entry = _first(self._any["references"] or (), case, metric)
+        widest = self._reference(entry, metric, unit, None, ANY) if entry else None
         if found is None or until:
             if entry := _first(self._baseline, case, metric):
                 return self._reference(entry, metric, unit, peak, SHARED)
@@ -217,14 +216,6 @@ class References:
             f"{self.path}: references: no reference for {metric!r} [{unit}] of {describe(case)}; "
             "add one, or a `recorded` rule that says why it is not judged, or run assay calibrate"
         )
-
-    def _of_any_machine(
-        self, case: Case, metric: str, unit: str, found: Recorded | None
-    ) -> Reference | None:
-        entry = _first(self._any["references"] or (), case, metric)
-        if entry is None or (found and found.emulated):
-            return None
-        return self._reference(entry, metric, unit, None, ANY)
 
     def _of_published(  # noqa: PLR0913, PLR0917
         self,
@@ -261,8 +252,7 @@ class References:
                 everywhere = (
                     reference_files.is_any(rule["for"]["partition"]) and "until" not in rule
                 )
-                emulated = rule.get("emulated", False)
-                return Recorded(rule["why"], "until" in rule, everywhere, emulated)
+                return Recorded(rule["why"], "until" in rule, everywhere)
         return None
 
     def envelope(self, case: Case, column: str, unit: str) -> Envelope:

@@ -49,6 +49,11 @@ class OsuBase(TransportMixin, MpiCheck):
     benchmark: Any
 
     @property
+    def sweeps_twice(self) -> bool:  # type: ignore[override]
+        """Whether it is a collective."""
+        return self.benchmark in COLLECTIVE
+
+    @property
     def quick(self) -> bool:
         """Whether the run has the few iterations of the smoke profile between nodes."""
         return self.between_nodes and self.profile == "smoke"
@@ -107,7 +112,10 @@ class OsuBase(TransportMixin, MpiCheck):
         return self.iterations(int(row["size"])) * self.window, WARM_UP * self.window
 
     def read(self) -> Parsed:
-        return osu.parse_osu(self.stdout_text(), last_size=MIB if self.profile == "smoke" else None)
+        return self.parse_sweep(self.stdout_text())
+
+    def parse_sweep(self, text: str) -> Parsed:
+        return osu.parse_osu(text, last_size=MIB if self.profile == "smoke" else None)
 
     def requested(self) -> Mapping[str, Any]:
         # A program for GPUs has the same name, and a title of its own.
@@ -159,5 +167,5 @@ class OsuPort(OsuBase):
     def _first_size(self) -> int:
         return 0
 
-    def read(self) -> Parsed:
-        return osu_py.parse_osu_py(self.stdout_text(), last_size=MIB if self.quick else None)
+    def parse_sweep(self, text: str) -> Parsed:
+        return osu_py.parse_osu_py(text, last_size=MIB if self.quick else None)

@@ -158,6 +158,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Words before the program that start each rank, whose files it puts where ranks run."""
         return []
 
+    def before_the_run(self) -> list[str]:
+        """Commands of the job script before the run that is judged. The launcher is complete."""
+        return []
+
     def read(self) -> Parsed:
         """The output as typed rows. Runs in the stage directory.
 
@@ -284,6 +288,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     @run_before("run", always_last=True)
     def _complete_the_job(self) -> None:
         self.say_how_many_ranks()
+        self.prerun_cmds += self.before_the_run()
         self.job.launcher.options = [*self.job.launcher.options, *self.launch_prefix()]
         self._ask_the_scheduler()
         self._surround_the_commands()
@@ -547,9 +552,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
         place = self.current_partition
         parts = judge.hardware(site.site_directory())
-        wrong, self.record.machine = identity.of_job(
-            Path(), parts, place.extras, place.processor.num_cpus
-        )
+        wrong, seen = identity.of_job(Path(), parts, place.extras, place.processor.num_cpus)
+        self.record.machine = tuple(seen)
         return wrong
 
     def _nodes_lost(self) -> list[str]:
@@ -590,7 +594,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
         origins, curve = formulas.origins(measured), self._judged_curve(parsed)
         try:
-            ratios = {} if self.purpose == "calibration" else self._ratios(parsed, peaks, curve)
+            judged = self.purpose != "calibration" and not self._emulated
+            ratios = self._ratios(parsed, peaks, curve) if judged else {}
             if busy_with := self.record.busy or self._disturbance():
                 metrics = self._judge_metrics(values, peaks, origins)
                 if self._disturbed(metrics, ratios, busy_with):
@@ -599,7 +604,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             metrics = self.record.metrics = self._judge_metrics(every, peaks, origins)
         except ReferencesError as error:
             self._fail(str(error).splitlines())
-        self._decide(metrics, curves.best(self._attempts.rows, *curve) if curve else {})
+        self._decide(metrics, curves.best(self._attempts.rows, *curve) if curve and judged else {})
 
     def _decide(self, metrics: Sequence[store.Metric], best: Ratios) -> None:
         """The verdict over all launches of the case.
@@ -713,6 +718,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             share, value = 100 * middle / float(peak.value), float(peak.value)
             found.percent_of = store.OfPeak(peak.what, value, unit, share, peak.of)
         if self.purpose == "calibration":
+            return found
+        if self._emulated:
+            found.why = store.OF_SOFTWARE
             return found
         named = self.current_partition.extras.get("hardware", {})
         expected = site.site_references().find(self._keys(), name, unit, peak, named)
@@ -893,6 +901,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         why = "processor: num_cpus is missing; the number of ranks follows from it"
         self._undescribed(not its.num_cpus, why)
         return int(min(its.num_cores or its.num_cpus, its.num_cpus))
+
+    @property
+    def _emulated(self) -> bool:
+        """Whether the test is of GPUs, and software stands for those of the partition."""
+        of_gpus = any("+gpu" in words.split() for words in self.valid_systems)
+        return of_gpus and any(d.arch == store.EMULATED for d in self.current_partition.devices)
 
     def _launch_words(self) -> str:
         """The command by which the launcher starts the ranks."""

@@ -35,6 +35,11 @@ BROKEN = "is broken: "
 #: Why the metrics of a calibration have no verdict.
 CALIBRATION = "calibration run"
 
+#: The architecture (``arch``) of a GPU that is software, and why its metrics have no verdict: it
+#: proves a path, and no rate.
+EMULATED = "emulated"
+OF_SOFTWARE = "the GPUs are emulated: no number of them is of hardware"
+
 #: Version of the record. Increase it by one whenever a key changes its meaning.
 SCHEMA = 1
 

@@ -207,6 +207,8 @@ def test_with_slurm_each_link_is_a_partition_and_names_its_hardware(found):
     assert partitions["ethernet"]["features"] == ["inter-node", "ethernet", "tcp"]
     assert partitions["ethernet"]["extras"]["network_device"] == "eno1"
     node = partitions["intra-node"]
+    software = found(SLURM, ports, gpus="GPU 0: EMULATED GPU (UUID: GPU-1)\n")["intra-node"]
+    assert software["devices"] == [{"type": "gpu", "num_devices": 4, "arch": "emulated"}]
     assert node["devices"] == [{"type": "gpu", "num_devices": 4}]
     assert node["extras"]["hardware"] == {"gpu": "v100-sxm2-32gb"}
     assert {"gpu", "cuda"} <= {*node["features"]}

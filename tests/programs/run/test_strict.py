@@ -428,3 +428,36 @@ def test_the_reason_of_a_failure_does_not_act_on_a_terminal(bench):
     run.says("Speaks", "ended with exit code 3: last words")
     assert "\x1b" not in run.output
     assert "\x07" not in run.output
+
+
+OF_GPUS = """\
+@rfm.simple_test
+class Copies(Own):
+    valid_systems = ["+gpu"]
+    declares = {"rate": "MB/s"}
+
+    def measure(self, parsed):
+        return {"rate": Quantity(700.0, "MB/s")}
+
+
+@rfm.simple_test
+class Cores(Copies):
+    valid_systems = ["+intra-node"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("arch", "copies"), [("emulated", ""), ("sm_90", "below the lower bound 950 MB/s")]
+)
+def test_no_number_of_an_emulated_gpu_is_judged_and_that_of_its_host_is(bench, arch, copies):
+    devices = [{"type": "gpu", "arch": arch, "num_devices": 2}]
+    bench.partition(features=["intra-node", "gpu"], devices=devices)
+    bench.stack("any", ["mpi"])
+    for test in ("Copies", "Cores"):
+        rate = {"value": 1000, "unit": "MB/s", "lower": -0.05, "upper": 0.5}
+        bench.expect(test, {"rate": rate})
+    run = bench.own(OF_GPUS)
+    run.says("Cores", "below the lower bound 950 MB/s")
+    metric = run.case("Copies").says(copies).record["metrics"]["rate"]
+    assert (metric["verdict"] == "RECORDED") is (arch == "emulated")
+    assert ("no number of them is of hardware" in metric["why"]) is (arch == "emulated")

@@ -618,7 +618,6 @@ def test_a_decision_of_the_site_leaves_only_the_bounds_of_any_machine(tmp_path):
     assert isinstance(found(tmp_path, [rule]), Recorded)
     any_machine(tmp_path)
     assert found(tmp_path, [rule]).yardstick == "any machine"
-    assert isinstance(found(tmp_path, [{**rule, "emulated": True}]), Recorded)
 
 
 def test_a_floor_is_for_the_hardware_and_the_peak_that_it_names(tmp_path):

@@ -63,6 +63,8 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
     :ivar of: role and quantity of the hardware, such as ``link.bandwidth``.
     :ivar hardware: the names of that role that it holds for; empty for all.
     :ivar above: the greatest share of the peak that physics allows.
+    :ivar each_rank: the results are times of one message, and the metrics those of a collective,
+        whose slowest algorithm sends one message after the other to each other rank.
     """
 
     selector: Selector = msgspec.field(name="for")
@@ -73,6 +75,7 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
     of: str = ""
     hardware: list[str] = []
     above: _Positive | None = None
+    each_rank: bool = False
 
     def __post_init__(self) -> None:
         shares = self.shares
@@ -174,7 +177,11 @@ def bound(  # noqa: PLR0913, PLR0917 - the facts of one metric
             continue
         if floor.rule == "U":
             result = floor.results[0]
-            return Bound(BEYOND * floor.shares[-1], result.unit, False, None, False, floor.said)
+            ranks = case.get("ranks", 0) if floor.each_rank else 2
+            if isinstance(ranks, int) and ranks > 1:
+                limit = BEYOND * floor.shares[-1] * (ranks - 1)
+                return Bound(limit, result.unit, False, None, False, floor.said)
+            continue
         if peak is None or peak.of != floor.of:
             continue
         if floor.share is None:

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import statistics
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -99,7 +99,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     #: Fewest launches of a case that passes; less than the default changes nothing. If launches are
     #: slow by chance, like a coin, one case of four passes on two of them, and one of 64 on six.
-    least_launches = variable(int, value=judge.LAUNCHES_TO_PASS)
+    least_launches = variable(int, value=1)
 
     #: Tests, or values of parameters, that the smoke profile runs on a partition; all if None.
     smoke = variable(typ.List[str], type(None), value=None)
@@ -618,7 +618,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if plausible.verdict is not Verdict.PASS:
             verdict = judge.worst([verdict, plausible.verdict])
             against = [f"{plausible.verdict.value}: {plausible.why}"]
-        elif verdict is Verdict.PASS and (few := self._too_few()):
+        elif verdict is Verdict.PASS and (few := self._too_few(metrics)):
             verdict = Verdict.INCONCLUSIVE
             against = [f"{verdict.value}: {few}"]
             # ReFrame passes this launch, so that tests that depend on the case run, too.
@@ -680,10 +680,14 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             found.update(curves.ratios(parsed.rows, *curve, peak, alone))
         return found
 
-    def _too_few(self) -> str:
-        """What a case lacks that has passed all its launches so far; empty if they are enough."""
+    def _too_few(self, metrics: Iterable[store.Metric]) -> str:
+        """What a case lacks that has passed all its launches so far; empty if they are enough.
+
+        The bounds of any machine are so wide that a second launch would tell nothing.
+        """
         done = self._attempts.earlier + self._attempts.counted
-        least = max(self.least_launches, judge.LAUNCHES_TO_PASS)
+        wide = {metric.yardstick for metric in metrics} <= {judge.ANY, None}
+        least = max(self.least_launches, 1 if wide else judge.LAUNCHES_TO_PASS)
         return f"{done} of at least {least} launches" if self.measures_anew and done < least else ""
 
     def _judge_metrics(

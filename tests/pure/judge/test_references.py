@@ -680,3 +680,15 @@ def test_bounds_in_the_wrong_order_are_refused(tmp_path):
     any_machine(tmp_path, "900 to 10 MB/s")
     with pytest.raises(ReferencesError, match="write the smaller bound first"):
         load(tmp_path, GOOD)
+
+
+def test_a_collective_sends_at_most_one_message_after_the_other_to_each_rank(tmp_path):
+    times = [{**RESULT, "unit": "us", "value": 1.0, "owner": owner} for owner in "ABC"]
+    times = [{k: v for k, v in each.items() if k != "of"} for each in times]
+    limit = {**FLOOR, "rule": "U", "metrics": ["latency_8B"], "each_rank": True, "results": times}
+    limit.pop("of")
+    (tmp_path / "floors.yaml").write_text(yaml.safe_dump({"floors": [limit]}))
+    references = load(tmp_path, {"references": [], "recorded": [UNTIL]})
+    its = references.find(case(ranks=4), "latency_8B", "us")
+    assert its.upper_bound == pytest.approx(1.5 * 3)
+    assert isinstance(references.find(case(), "latency_8B", "us"), Recorded)

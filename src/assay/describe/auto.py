@@ -56,7 +56,7 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     extras: dict[str, Any] = {"memory_fraction": machine.MEMORY_FRACTION, "network_device": "lo"}
     # Under Slurm, this machine may be a login node with other processors.
     roles = ("gpu",) if pool else ("gpu", "pcie", "processor", "memory")
-    if named := identity.hardware(described.parts(here, known), *roles):
+    if named := identity.alike(described.parts(here, known), *roles):
         extras["hardware"] = named
     gpu = ["gpu", *([vendor] if vendor else [])] if number else []
     partitions = [machine.partition("intra-node", ["intra-node", *transports, *gpu], extras)]

@@ -207,13 +207,13 @@ def parts(here: Mapping[str, Any], known: Known) -> list[Part]:
     return identity.parts({**identity.tree(here.get("machine") or ""), **texts}, known)
 
 
-def hardware(place: Place, known: Known, *roles: str) -> dict[str, str]:
+def _extra(place: Place, known: Known, *roles: str) -> dict[str, str]:
     """The extra ``hardware`` of partitions on these nodes; a part that is unknown becomes a gap."""
     found = parts(place.here, known)
     for part in dict.fromkeys(found):
         if not part.name and part.stated.role in roles:
             place.gaps.append(str(part))
-    return identity.hardware(found, *roles)
+    return identity.alike(found, *roles)
 
 
 def intra_node(place: Place, known: Known) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def intra_node(place: Place, known: Known) -> dict[str, Any]:
     shape = [("processors", "cpus"), ("sockets", "sockets"), ("NUMA nodes", "numa_nodes")]
     said = ", ".join(f"{name}: {seen[key]}" for name, key in shape if seen[key])
     descr = "the ranks on one node" + (f" ({said})" if said else "")
-    named = {} if place.together else hardware(place, known, "processor", "memory")
+    named = {} if place.together else _extra(place, known, "processor", "memory")
     return _partition(
         *("intra-node", descr, ["intra-node", *over]), network_device="lo", hardware=named
     )
@@ -389,7 +389,7 @@ def gpus(
     if place.here["topology_of_gpus"] is None and count > 1:
         what = "how the GPUs of a node are joined is not known"
         place.gap("partition gpu", what, "add nvlink, if they are joined so")
-    named = {**of_gpu, **identity.hardware(parts(place.here, known), "pcie")}
+    named = {**of_gpu, **identity.alike(parts(place.here, known), "pcie")}
     if links:
         way = identity.named(Stated("link", "topo -m", (f"NV{links}",), model), known["link"])
         if way.name:

@@ -120,7 +120,7 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     transports = inside_the_node(ask.output("ucx_info", "-d"))
     stated = ask.output("sh", f"{provenance.NODE}/machine.sh")
     found = identity.parts(identity.tree(stated), hardware(site_file.parent))
-    named = identity.hardware(found, "processor", "memory")
+    named = identity.alike(found, "processor", "memory")
     extras: dict[str, Any] = {"memory_fraction": MEMORY_FRACTION, "network_device": "lo"}
     extras |= {"hardware": named} if named else {}
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]

@@ -105,6 +105,7 @@ class Measurement(_Struct):
     n: Annotated[int, Meta(ge=2, description=_ONE)]
     where: Annotated[str, Meta(min_length=3)]
     settings: Annotated[str, Meta(description="hash of the machine's, see docs/evidence.md")] = ""
+    hardware: Annotated[str, Meta(description="GPUs and processors, as their nodes say")] = ""
     reason: _Said | UnsetType = UNSET
     without_peak: _WithoutPeak | UnsetType = UNSET
 

@@ -278,10 +278,14 @@ class References:
             }
         return {}
 
-    def calibrated_under(self, case: Case) -> str:
-        """Hash of the settings of the machine when the case was calibrated; empty if not known."""
+    def calibrated_under(self, case: Case) -> tuple[str, str]:
+        """Hash of the machine's settings, and its hardware, when the case was calibrated.
+
+        Either is empty if it is not known.
+        """
         mine = (entry["source"] for entry in self.calibrated if applies(entry["for"], case))
-        return next((said.get("settings", "") for said in mine if isinstance(said, dict)), "")
+        said = next((said for said in mine if isinstance(said, dict)), {})
+        return said.get("settings", ""), said.get("hardware", "")
 
     def having(self, metrics: Collection[str]) -> list[str]:
         """The `for` blocks of the entries that have one of these metrics."""

@@ -9,7 +9,7 @@ fits: a virtual machine may state one processor and have the flags of another on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -204,7 +204,7 @@ def _slots(seen: Tree) -> Iterator[Stated]:
 # --- what the site says ---------------------------------------------------------------------------
 
 
-def differences(
+def unlike(
     host: str, seen: Tree, known: Known, extras: Mapping[str, Any], cpus: int | None = None
 ) -> list[Against]:
     """In what a node differs from the description of its partition, one line each.
@@ -214,13 +214,11 @@ def differences(
     :param extras: of the partition: ``hardware``, ``memory_bytes``, ``network_device``.
     :param cpus: number of processors that the site states.
     """
-    lines = dict.fromkeys(_differences(seen, known, extras, cpus))
+    lines = dict.fromkeys(_unlike(seen, known, extras, cpus))
     return [Against(f"{host}: {line}", [host], How.DIFFERS) for line in lines]
 
 
-def _differences(
-    seen: Tree, known: Known, extras: Mapping[str, Any], cpus: int | None
-) -> Iterator[str]:
+def _unlike(seen: Tree, known: Known, extras: Mapping[str, Any], cpus: int | None) -> Iterator[str]:
     stated = extras.get("memory_bytes") or 0
     memory = re.search(r"MemTotal:\s*(\d+) kB", seen.get("/proc/meminfo", ""))
     if memory and int(memory[1]) * 1024 < LEAST_MEMORY * stated:
@@ -237,6 +235,8 @@ def _differences(
         if (wanted := named.get(role)) is None:
             continue
         entry = known[role].get(wanted, Hardware())
+        if role == "link" and any(name.startswith("NV") for name in entry.names):
+            continue  # it joins GPUs, and no port states its rate
         same = [known[role][name].bandwidth for name in part.alike] if role == "link" else []
         device = re.search(r"/(?:infiniband|net)/([^/]+)", by)
         other = role == "link" and (device is None or device[1] not in map(_device, devices))
@@ -263,7 +263,7 @@ def of_job(
         host = path.name[len("health.") : -len(".before")]
         text = re.search(r"^\[machine\]$(.*?)^\[", path.read_text(errors="replace"), re.M | re.S)
         seen = tree(text[1] if text else "")
-        wrong += differences(host, seen, known, extras, cpus)
+        wrong += unlike(host, seen, known, extras, cpus)
         found = parts(seen, known)
         lines = tuple(dict.fromkeys(map(str, found)))
         names = sorted({f"{part.stated.role} {part.name}" for part in found if part.name})
@@ -272,7 +272,13 @@ def of_job(
     return wrong, list(groups.values())
 
 
-def hardware(found: Sequence[Part], *roles: str) -> dict[str, str]:
+def kind(groups: Iterable[Mapping[str, Any]]) -> str:
+    """The GPUs and processors of the groups of nodes in a record; empty if none is known."""
+    names = {name for group in groups for name in group["hardware"]}
+    return ", ".join(sorted(name for name in names if name.startswith(("gpu ", "processor "))))
+
+
+def alike(found: Sequence[Part], *roles: str) -> dict[str, str]:
     """The extra ``hardware`` of a place: role -> name, of the roles whose parts are all alike."""
     names: dict[str, set[str]] = {role: set() for role in roles}
     for part in found:

@@ -406,6 +406,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded] if parsed else []
         problems += wrong + (outputs.not_as_requested(parsed, self.requested()) if parsed else [])
         problems += self._of_another_launch(parsed) + of_job + self.examine(parsed)
+        problems += self._other_machine()
         problems, doubts, notes = plan.sorted_out(problems)
         unhealthy, doubtful = self._health_of_nodes()
         problems[:0] = [*unhealthy, *self._causes()]
@@ -521,7 +522,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _calibrated_otherwise(self, now: str) -> list[str]:
         """A doubt if the references are lost, or were measured under other settings."""
         references = site.site_references()
-        before = references.calibrated_under(self._keys())
+        before, _ = references.calibrated_under(self._keys())
         if self.purpose == "calibration":
             return []
         if not references.path.exists():  # without its bounds, less is judged
@@ -540,20 +541,25 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         devices = self.partition_extra("network_device").split(",") if witnessed else ()
         problems, doubts, nodes = counters.counter_problems(Path(), health, devices)
         self.record.node_health = nodes
-        problems = [*self._other_machine(), *problems]
         unread = [f"{host}: {it['unread']}" for host, it in nodes.items() if "rose" not in it]
         # A run between nodes that came to its end must show what their ports counted.
         must = witnessed and self._launched is not None and self._launched.rc == 0
         return [*problems, *(unread if must else ())], doubts
 
     def _other_machine(self) -> Sequence[str]:
-        """In what the nodes differ from the site's description; the record keeps what they are."""
+        """In what the nodes differ from the site's description, or from those of its references."""
         from assay.prove import identity  # noqa: PLC0415 - only a job that ran has nodes
 
-        place = self.current_partition
-        parts = judge.hardware(site.site_directory())
-        wrong, seen = identity.of_job(Path(), parts, place.extras, place.processor.num_cpus)
-        self.record.machine = tuple(seen)
+        place, parts = self.current_partition, judge.hardware(site.site_directory())
+        cpus = place.processor.num_cpus
+        wrong, groups = identity.of_job(Path(), parts, place.extras, cpus)
+        self.record.machine, now = tuple(groups), identity.kind(groups)
+        _, before = site.site_references().calibrated_under(self._keys())
+        if now and before not in ("", now) and self.purpose != "calibration":
+            said = (
+                f"the references of this case were calibrated on {before}, these nodes have {now}"
+            )
+            return [*wrong, plan.Doubt(f"{said}: calibrate again")]
         return wrong
 
     def _nodes_lost(self) -> list[str]:

@@ -2,7 +2,9 @@
 
 import subprocess
 
-from shell import ROOT
+import pytest
+import yaml
+from bench import ROOT
 
 from assay.judge import hardware
 from assay.prove import identity
@@ -62,3 +64,59 @@ def test_this_machine_states_its_processor_and_its_memory():
     seen = printed("")
     assert "/proc/cpuinfo" in seen and "MemTotal" in seen["/proc/meminfo"]
     assert identity.parts(seen, KNOWN)
+
+
+PLAIN = """
+@rfm.simple_test
+class Plain(Own):
+    executable = "sleep"
+    executable_opts = ["0"]
+"""
+
+EXTRAS = {"memory_bytes": 2**33, "memory_fraction": 0.02, "network_device": "lo"}
+
+
+def run_plain(bench, calibrated_on="", **extras):
+    bench.partition(launcher="replay", extras={**EXTRAS, **extras})
+    bench.stack("any", ["hpl"])
+    bench.record_all()
+    calibrated = {
+        "for": {"partition": "here", "test": "Plain"},
+        "metrics": {"rate": {"value": 1.0, "unit": "MB/s", "lower": -0.1, "upper": 0.5}},
+        "source": {"date": "2026-11-20", "n": 6, "where": "node01", "hardware": calibrated_on},
+    }
+    if calibrated_on:
+        (bench.site / "calibrated.yaml").write_text(yaml.safe_dump({"references": [calibrated]}))
+    return bench.own(PLAIN).case("Plain")
+
+
+def test_a_healthy_node_is_in_the_record(bench):
+    case = run_plain(bench)
+    assert case.result == "pass"
+    ((group),) = case.record["machine"]
+    assert len(group["nodes"]) == 1
+    assert group["parts"][0].startswith("processor ")
+
+
+@pytest.mark.parametrize(
+    ("extras", "says"),
+    [
+        ({"memory_bytes": 40 * 2**40}, "the partition says 40960.0 GiB of memory (memory_bytes), "),
+        (
+            {"hardware": {"processor": "a64fx"}},
+            "the partition says processor a64fx, the node says ",
+        ),
+    ],
+)
+def test_a_node_that_is_not_what_the_site_says_is_red_by_name(bench, extras, says):
+    case = run_plain(bench, **extras)
+    (problem,) = [line for line in case.record["problems"] if says in line]
+    assert case.result == "fail"
+    assert case.record["accused"][0]["problem"] == problem
+
+
+def test_references_that_other_hardware_gave_are_a_doubt(bench):
+    case = run_plain(bench, calibrated_on="gpu h100-sxm5-80gb, processor sapphire-rapids")
+    (doubt,) = case.record["doubts"]
+    assert doubt.startswith("the references of this case were calibrated on gpu h100-sxm5-80gb, p")
+    assert doubt.endswith(": calibrate again")

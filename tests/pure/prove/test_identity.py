@@ -307,12 +307,12 @@ def alike(parts, text):
 
 def test_a_place_names_only_what_is_alike_and_nothing_of_a_virtual_processor():
     two = {**smi("Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-40GB"), **amd(25, 1, "EPYC 7763")}
-    assert identity.hardware(identity.parts(two, KNOWN), "gpu", "processor", "memory") == {
+    assert identity.alike(identity.parts(two, KNOWN), "gpu", "processor", "memory") == {
         "processor": "epyc-milan"
     }
     virtual = amd(25, 1, "EPYC 7V73X", f"{AVX} hypervisor")
     assert [part.name for part in identity.parts(virtual, KNOWN)] == ["epyc-milan"]
-    assert identity.hardware(identity.parts(virtual, KNOWN), "processor") == {}
+    assert identity.alike(identity.parts(virtual, KNOWN), "processor") == {}
 
 
 H100 = {
@@ -352,16 +352,16 @@ HEALTHY = {
     ],
 )  # fmt: skip
 def test_a_node_that_is_not_what_the_site_says_is_accused(change, says):
-    found = identity.differences("n1", {**HEALTHY, **change}, KNOWN, H100, 224)
+    found = identity.unlike("n1", {**HEALTHY, **change}, KNOWN, H100, 224)
     assert [says in line for line in found] == ([True] if says else [])
     assert all(line.nodes == ("n1",) for line in found)
 
 
 def test_a_site_that_names_nothing_is_not_compared():
-    assert identity.differences("n1", HEALTHY, KNOWN, {}) == []
+    assert identity.unlike("n1", HEALTHY, KNOWN, {}) == []
     own = {"gpu": {"mine": KNOWN["gpu"]["t4"].__class__(source="a datasheet of ours")}}
     said = {"hardware": {"gpu": "mine"}}
-    assert identity.differences("n1", HEALTHY, {**KNOWN, **own}, said) == []
+    assert identity.unlike("n1", HEALTHY, {**KNOWN, **own}, said) == []
 
 
 def reading(seen):

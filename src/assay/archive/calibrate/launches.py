@@ -11,6 +11,7 @@ from reframe.utility import nodelist_abbrev
 
 from assay.archive.calibrate import CalibrationError, states
 from assay.judge import LAUNCHES_FOR_95_PERCENT, RED, describe
+from assay.prove import identity
 from assay.store.cases import Case, Session
 
 Key = tuple[tuple[str, Any], ...]
@@ -28,6 +29,7 @@ class Sample:
         what a launch pays `once`.
     :ivar printed: the rates and times of each launch, as its program printed them.
     :ivar settings: hashes of the settings of the machine in the launches.
+    :ivar hardware: GPUs and processors of the nodes in the launches.
     :ivar shares: by metric, the share of the peak of the hardware in each launch, if it is known.
     """
 
@@ -44,6 +46,7 @@ class Sample:
     once: Mapping[int, float] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=dict)
     settings: set[str] = field(default_factory=set)
+    hardware: set[str] = field(default_factory=set)
     printed: list[tuple[float, ...]] = field(default_factory=list)
 
     @property
@@ -51,8 +54,14 @@ class Sample:
         """The source, in the format of an entry of references."""
         nodes = nodelist_abbrev(sorted(self.nodes)) if self.nodes else "unknown nodes"
         stack = f"stack {self.case['environ']}" + (f" ({self.stack})" if self.stack else "")
-        said = {"date": str(self.date), "n": self.launches, "where": f"{nodes}, {stack}"}
-        return {**said, **({"settings": min(self.settings)} if self.settings else {})}
+        said: dict[str, Any] = {
+            "date": str(self.date),
+            "n": self.launches,
+            "where": f"{nodes}, {stack}",
+        }
+        for key, known in (("settings", self.settings), ("hardware", self.hardware)):
+            said |= {key: min(known)} if known else {}
+        return said
 
 
 def samples(sessions: Iterable[Session], site: str) -> list[Sample]:
@@ -125,6 +134,7 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
     sample.printed.append(states.measured(rows, units))
     sample.nodes.update(case.nodes)
     sample.settings.update(filter(None, [case.settings.sha256]))
+    sample.hardware.update(filter(None, [identity.kind(case.machine)]))
     sample.stack = case.stack
     if session.start is not None:
         sample.date = max(sample.date, session.start.date())
@@ -144,6 +154,8 @@ def _counts(measured: Sequence[Sample]) -> list[str]:
                "launches") for name, values in s.metrics.items()),
             (len(s.settings) > 1, "the settings of the machine changed between its launches: assay "
              "report shows them; calibrate again when all nodes have the same"),
+            (len(s.hardware) > 1, f"its launches had different hardware: {'; '.join(s.hardware)}; "
+             "give each kind of node a partition of its own"),
             (states.copied(s.printed), f"its {s.launches} launches are identical to the last "
              "digit: no program measured them all; look at its outputs"),
         )  # fmt: skip

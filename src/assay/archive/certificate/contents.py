@@ -14,6 +14,7 @@ from assay.archive import bundle
 from assay.archive.bundle import RESULTS, BundleError, Refused
 from assay.archive.certificate.again import Again, Judge
 from assay.judge import References, ReferencesError
+from assay.prove import identity
 from assay.show.view import View
 from assay.store import promise, run_folder, session
 from assay.store.cases import Case, Session
@@ -189,6 +190,7 @@ def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
         "start": run.start.isoformat() if run.start else None,
         "host": run.host,
         "nodes": sorted({node for case in run.cases for node in case.hosts}),
+        "hardware": identity.kind(group for case in run.cases for group in case.machine),
         "command": run.command,
         "suite": suites,
         "cases": [_case(case, by_case.get(id(case)) or Again(case)) for case in run.cases],

@@ -193,13 +193,15 @@ def test_an_entry_has_all_keys_of_the_case_and_its_provenance(tmp_path):
 def test_references_remember_the_settings_of_the_machine_that_they_were_calibrated_under(tmp_path):
     one = sample(TEN)
     one.settings.add("0123456789abcdef")
+    one.hardware.add("processor epyc-milan")
     entries = compared(tmp_path, one).entries
     assert entries[0]["source"]["settings"] == "0123456789abcdef"
     references = References.load(site(tmp_path, entries))
-    assert references.calibrated_under(CASE) == "0123456789abcdef"
-    assert references.calibrated_under({**CASE, "size": 9}) == ""
+    known = ("0123456789abcdef", "processor epyc-milan")
+    assert references.calibrated_under(CASE) == known
+    assert references.calibrated_under({**CASE, "size": 9}) == ("", "")
     by_an_older_suite = compared(tmp_path, sample(TEN)).entries
-    assert References.load(site(tmp_path, by_an_older_suite)).calibrated_under(CASE) == ""
+    assert References.load(site(tmp_path, by_an_older_suite)).calibrated_under(CASE) == ("", "")
 
 
 def test_what_is_written_is_read_back_as_it_was(tmp_path):

@@ -843,8 +843,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def identity(self) -> dict[str, Any]:
         """The test and its parameters, independent of where it runs."""
-        parameters = {name: getattr(self, name) for name in testcase.parameters(type(self))}
-        return {"test": type(self).__name__.split("_")[0], **parameters}
+        found = {name: getattr(self, name) for name in testcase.parameters(type(self))}
+        # A reference names a parameter of several words as one text: `sendrecv:default`.
+        words = {k: ":".join(map(str, v)) if isinstance(v, tuple) else v for k, v in found.items()}
+        return {"test": type(self).__name__.split("_")[0], **words}
 
     def _keys(self) -> dict[str, Any]:
         """The keys by which the site's references are looked up."""

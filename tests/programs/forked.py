@@ -27,9 +27,20 @@ from assay.prove import counters
 MODULES = (
     "numpy",
     "reframe.frontend.cli",
+    "reframe.core.launchers.mpi",
+    "reframe.core.launchers.rsh",
+    *(f"reframe.core.schedulers.{name}" for name in ("flux", "lsf", "oar", "pbs", "sge", "ssh")),
+    "assay.prove.health_words",
+    "assay.reframe_compat.leash",
+    "assay.reframe_compat.schedulers",
+    "assay.reframe_compat.secrets",
+    "assay.reframe_compat.warnings",
     "assay.run.osu",
-    "assay.store.session",
     "assay.sites",
+    "assay.store.running",
+    "assay.store.session",
+    "multiprocessing.connection",
+    "xml.etree.ElementTree",
 )
 
 _server: list[subprocess.Popen[str]] = []

@@ -21,7 +21,32 @@ from assay.arguments import (
 def offer(commands: Commands) -> None:
     _of_bundles(commands)
     _of_references(commands)
+    _of_baselines(commands)
     _of_history(commands)
+
+
+def _of_baselines(commands: Commands) -> None:
+    actions = group(commands, "baseline", "share what healthy machines of some hardware measured")
+    run = "assay.archive.baseline:run_baseline"
+    write = add(
+        actions, "write", run, "write the quantiles of a calibration into one signed file",
+        "Write hardware, versions, quantiles and numbers of launches and nodes of a calibration "
+        "into one signed file. It has no name of a host, a site or a partition.",
+    )  # fmt: skip
+    use = add(
+        actions, "use", run, "judge a site by such a file",
+        "Check the signature, compare the hardware, and write baseline.yaml beside the references "
+        "of the site. The exit code is 5 if it is refused.",
+    )  # fmt: skip
+    made = "run reports of calibrations (default: the last run)"
+    option(write, "--from", "REPORT", made, dest="reports", nargs="+")
+    key = "private key of OpenSSH that signs, or the public key of one that an agent holds"
+    option(write, "--key", "KEY", key, required=True)
+    for parser in (write, use):
+        parser.add_argument("file", type=Path, metavar="FILE")
+        option(parser, "--site", None, "a folder below site-config", type=str, required=True)
+        folder(parser)
+    _signers(use)
 
 
 def _of_bundles(commands: Commands) -> None:

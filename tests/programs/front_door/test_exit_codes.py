@@ -19,6 +19,7 @@ from tests.programs.archive.certificate.test_signature import Signed
 from tests.pure.describe.test_foreign import THEIRS
 
 from assay import cli
+from assay.archive import baseline
 from assay.archive.calibrate import launches
 from assay.exits import Exit
 from assay.judge import Verdict
@@ -230,6 +231,20 @@ def _site_new(here: Here, code: int) -> int:
     return assay("site", "new", name, "--from", here.folder / "settings.yaml", "--dry-run")
 
 
+def _baseline(here: Here, code: int) -> int:
+    key, file = Signed(here.folder), here.folder / "shared.yaml"
+    hardware = {"link": "infiniband-edr", "gpu": "v100-sxm2-32gb"}
+    measured = {"rate": {"unit": "MB/s", "quantiles": [1.0] * 7}}
+    entry = {
+        **{"case": {"test": "Osu"}, "place": "inter-node", "hardware": hardware, "stack": {}},
+        **{"date": "2026-11-20", "launches": 7, "nodes": 2, "metrics": measured},
+    }
+    if code != Exit.UNKNOWN:
+        file.write_text(baseline.signed([entry], key.ours))
+    known = () if code == Exit.NOT_VALID else ("--signers", key.signers)
+    return assay("baseline", "use", file, "--site", "ibisco", "--folder", here.suite(), *known)
+
+
 ENDS: dict[str, Callable[[Here, int], int]] = {
     "assay report": _report,
     "ci/acceptance.sh": _acceptance,
@@ -243,6 +258,7 @@ ENDS: dict[str, Callable[[Here, int], int]] = {
     "assay check": _check,
     "assay expect --check": lambda here, code: _expect(here, code, "--check"),
     "assay calibrate": _calibrate,
+    "assay baseline": _baseline,
     "assay archive": _archive,
     "assay expect": _expect,
     "assay site new": _site_new,

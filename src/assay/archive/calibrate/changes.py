@@ -296,12 +296,15 @@ def _worse_curves(sample: Sample, old: Mapping[str, Any], new: Mapping[str, Any]
 
 def text(entries: Sequence[Mapping[str, Any]]) -> str:
     """The file, in the form of references that are written by hand."""
+    return HEAD + dumped(entries)
+
+
+def dumped(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Entries of references as YAML."""
     # The unit of a test is more than a text.
     yaml.SafeDumper.add_representer(metrics.Unit, yaml.SafeDumper.represent_str)
-    dumped = yaml.safe_dump(
-        {"references": [*entries]}, default_flow_style=None, sort_keys=False, width=10**9
-    )
-    return f"{HEAD}{dumped}"
+    document = {"references": [*entries]}
+    return str(yaml.safe_dump(document, default_flow_style=None, sort_keys=False, width=10**9))
 
 
 def _by_hand(references: References, case: Mapping[str, Any], name: str, unit: str) -> str:

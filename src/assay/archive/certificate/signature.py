@@ -58,9 +58,12 @@ def sign(key: Path, text: bytes) -> bytes:
             ) from None
 
 
-def check_signature(signature: bytes, text: bytes, known: Path | None) -> tuple[str, str]:
+def check_signature(
+    signature: bytes, text: bytes, known: Path | None, of: str = SUMS
+) -> tuple[str, str]:
     """Who signed the text: the fingerprint of the public key, and the name of a known signer or "".
 
+    :param of: the file that has the text, for messages.
     :param known: the known signers, in the form of OpenSSH: ``NAME ssh-ed25519 AAAA...``.
     :raises Refused: it is not the signature of this text.
     :raises BundleError: there is no OpenSSH, or `known` cannot be read.
@@ -72,7 +75,7 @@ def check_signature(signature: bytes, text: bytes, known: Path | None) -> tuple[
         file.write_bytes(signature)
         plain = _keygen("-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(file), text=text)
         if plain.returncode:
-            raise Refused(f"{SIGNATURE}: is not the signature of {SUMS} ({_said(plain)})")
+            raise Refused(f"{SIGNATURE}: is not the signature of {of} ({_said(plain)})")
         found = re.search(rb"SHA256:[\w+/=]+", plain.stdout)
         signer = found[0].decode() if found else ""
         if known is None:

@@ -15,7 +15,7 @@ from test_document_commands import blocks, copy, lines, localised
 from tests.pure.parse.test_registry import keeps_the_contract
 
 from assay import cli, files
-from assay.judge import Reference, References
+from assay.judge import Peak, Reference, References
 from assay.parse import ParseError
 
 __all__ = ["copy"]  # a fixture
@@ -70,7 +70,7 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
     site = tmp_path / "site-config" / "mycluster"
     site.mkdir(parents=True)
     for name in ("vocabulary.yaml", "hardware"):
-        shutil.copy(ROOT / "site-config" / name, site.parent)
+        (site.parent / name).symlink_to(ROOT / "site-config" / name)
     shutil.copy(ROOT / "site-config/any/reframe.py", site)
     (site / "assay.yaml").write_text(localised(of_site()))
     (references,) = [block for block in blocks(SITE, "yaml") if "\nreferences:" in f"\n{block}"]
@@ -91,7 +91,7 @@ def test_the_site_of_the_document_is_accepted_and_its_references_apply(tmp_path)
 
     references = References.load(site / "references.yaml")
     case = {"partition": "infiniband", "environ": "mpi", "test": "Osu", "benchmark": "bw"}
-    found = references.find(case, "bandwidth_1MiB", "MB/s", peak=12500.0)
+    found = references.find(case, "bandwidth_1MiB", "MB/s", Peak("link", 12500.0))
     assert isinstance(found, Reference)
     assert found.lower_bound == pytest.approx(12100 * 0.95)
 

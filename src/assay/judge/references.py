@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -118,29 +119,27 @@ class References:
         path: Path,
         files: Mapping[Path, Sequence[_Entry]],
         rules: Sequence[_Entry],
-        calibrated: Sequence[_Entry],
-        baseline: Sequence[_Entry] = (),
+        of_all: tuple[Path, Path],
     ) -> None:
         self.path = path
-        self._baseline = baseline
-        self._of_all = [shared.of_all_sites(path.parent, n) for n in (published.FILE, ANY_MACHINE)]
-        self._floors = published.read_floors(self._of_all[0])
-        self._any = reference_files.read_references(self._of_all[1], reference_files.Included)
+        #: The files with the floors, and with the bounds of any machine.
+        self.of_all = of_all
+        self._floors = published.read_floors(of_all[0]) if of_all[0].exists() else ()
+        self._any = _made(of_all[1])
         self._files = files
         self._entries = [entry for entries in files.values() for entry in entries]
         #: The file and the files that it includes, for messages.
         self._named = " with ".join(map(str, files))
         self._rules = rules
         self._beside = path.with_name(CALIBRATED)
-        self.calibrated = list(calibrated)
+        self.calibrated = list(_made(self._beside))
+        self._baseline = _made(path.with_name(BASELINE))
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files that count, without those of the suite itself."""
+        """The files of the site that count, with those that it includes."""
         beside = {self._beside: self.calibrated, self.path.with_name(BASELINE): self._baseline}
-        top = self.path.resolve().parents[2]
-        of_all = [path for path in self._of_all if top in path.resolve().parents]
-        return (*self._files, *(path for path, its in beside.items() if its), *of_all)
+        return (*self._files, *(path for path, its in beside.items() if its))
 
     @property
     def judged(self) -> int:
@@ -153,11 +152,13 @@ class References:
         return len(self._rules)
 
     @classmethod
-    def load(cls, path: Path) -> References:
+    def load(cls, path: Path, sealed: bool = False) -> References:
         """Reads and validates a ``references.yaml``, its included files and ``calibrated.yaml``.
 
         If there is no ``references.yaml``, what is not calibrated is recorded, with that reason.
 
+        :param sealed: the files of all sites count only if they are beside the folder of the site,
+            as in a bundle.
         :raises ReferencesError: a file is not YAML, does not match the schema, or includes a file
             that is missing.
         """
@@ -169,7 +170,9 @@ class References:
             document = {"references": (), "recorded": [rule]}
         files = {path: document["references"] or (), **reference_files.included(path, document)}
         rules = document.get("recorded") or ()
-        return cls(path, files, rules, *(_made(path.with_name(n)) for n in (CALIBRATED, BASELINE)))
+        above = path.parent.parent
+        find = above.joinpath if sealed else partial(shared.of_all_sites, path.parent)
+        return cls(path, files, rules, (find(published.FILE), find(ANY_MACHINE)))
 
     def find(
         self,
@@ -202,7 +205,7 @@ class References:
             return self._reference(entry, metric, unit, peak, CALIBRATION)
         if isinstance(found, Reference):
             return found
-        entry = _first(self._any["references"] or (), case, metric)
+        entry = _first(self._any, case, metric)
         widest = self._reference(entry, metric, unit, None, ANY) if entry else None
         if found is None or until:
             if entry := _first(self._baseline, case, metric):
@@ -231,7 +234,7 @@ class References:
             return Recorded(bound, True) if bound else None
         if (scale := 1.0 if bound.unit == unit else metrics.factor(bound.unit, unit)) is None:
             said = f"{metric!r} is in {unit!r}, and its floor in {bound.unit!r}"
-            raise ReferencesError(f"{self._of_all[0]}: {said}")
+            raise ReferencesError(f"{self.of_all[0]}: {said}")
         value = bound.value * scale
         lower, upper = (0.0, None) if bound.is_least else (None, 0.0)
         if bound.ceiling is not None:

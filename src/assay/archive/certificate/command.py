@@ -21,6 +21,7 @@ from assay.archive.certificate.again import OUTPUTS
 from assay.archive.certificate.contents import STATEMENT
 from assay.exits import Exit
 from assay.judge import ReferencesError
+from assay.show.strength import Strength
 from assay.store import promise, session
 from assay.store.cases import Session
 from assay.store.sanitize import line
@@ -207,6 +208,7 @@ def _of_run(run: Session, nodes: Sequence[str]) -> Iterator[str]:
     for what, words in (("site", run.systems), ("stack", sorted(stacks)), ("node", nodes)):
         yield f"{what}: {', '.join(promise.few([*map(line, words)], SHOWN)) or 'unknown'}"
     yield f"date: {run.start.isoformat() if run.start else 'unknown'}"
+    yield from Strength.of(run.cases).said
 
 
 def _unexpected(args: argparse.Namespace, run: Session, nodes: Sequence[str]) -> Iterator[str]:

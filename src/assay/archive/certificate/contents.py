@@ -62,8 +62,13 @@ def collect(run: Session, site: Path) -> dict[str, bytes]:
     outputs = [path for case in run.attempts for path in case.outputs]
     there = (*(path for path in own if path.is_file()), *outputs)
     found = {name_in_bundle(RESULTS, path, results): path for path in there}
-    for path in References.load(site / "references.yaml").files:
+    references = References.load(site / "references.yaml")
+    for path in references.files:
         found[name_in_bundle(SITE, path, top)] = path
+    # A suite that knew nothing of the files of all sites judged by no yardstick of them.
+    knew = any(metric.yardstick for case in run.attempts for metric in case.metrics)
+    for path in references.of_all if knew else ():  # perhaps those of the suite itself
+        found[name_in_bundle(SITE, site.resolve().parent / path.name, top)] = path
     if (path := site / promise.FILE).is_file():
         found[name_in_bundle(SITE, path, top)] = path
     members, left = {}, bundle.MOST_OF_ALL
@@ -110,7 +115,7 @@ def open_session(
             if not (path.parent / str(name)).resolve().is_relative_to(top):
                 raise Refused(f"{path.name}: includes {name}, which is not in the bundle")
         run = session.load_session(root / file, sealed=True)
-        judge = Judge(run, References.load(path))
+        judge = Judge(run, References.load(path, sealed=True))
     except (session.ReportError, ReferencesError) as error:
         raise Refused(str(error).replace(f"{root}/", "")) from None
     found = [

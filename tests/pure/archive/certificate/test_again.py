@@ -38,7 +38,7 @@ def again(results: Results, tmp_path: Path) -> Callable[[str], Again]:
     file.write_text(REFERENCES)
 
     def judged(name: str) -> Again:
-        judge = Judge(session.load_session(results.file), References.load(file))
+        judge = Judge(session.load_session(results.file), References.load(file, sealed=True))
         (one,) = (a for a in judge.cases if f"{a.case.display_name}@{a.case.partition}" == name)
         return one
 

@@ -61,7 +61,7 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
     """A floor has `for`, metrics, rule, why and results; of, unless it is a limit of a time.
 
     :ivar of: role and quantity of the hardware, such as ``link.bandwidth``.
-    :ivar hardware: the names of that role that it holds for; empty for all.
+    :ivar hardware: the names of hardware, of whatever role, that it holds for; empty for all.
     :ivar above: the greatest share of the peak that physics allows.
     :ivar each_rank: the results are times of one message, and the metrics those of a collective,
         whose slowest algorithm sends one message after the other to each other rank.
@@ -170,10 +170,9 @@ def bound(  # noqa: PLR0913, PLR0917 - the facts of one metric
     :param named: role -> name of the hardware of the partition.
     """
     for floor in floors:
-        its = named.get((floor.of or "link.").split(".")[0], "")
         if metric not in floor.metrics or not applies(floor.selector, case):
             continue
-        if floor.hardware and its not in floor.hardware:
+        if floor.hardware and {*named.values()}.isdisjoint(floor.hardware):
             continue
         if floor.rule == "U":
             result = floor.results[0]

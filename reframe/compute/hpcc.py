@@ -7,7 +7,7 @@ Stacks:    +hpcc
 Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
            processor and memory
 Judged by: references of hpl [GFLOP/s], dgemm_star [GFLOP/s], stream_copy_star [GB/s],
-           stream_triad_star [GB/s], ptrans [GB/s], and 6 more; the peak of each
+           stream_triad_star [GB/s], ptrans [GB/s], and 9 more; the peak of each
 Takes:     at most 120 min for a launch; in the smoke profile: 1 of 1 cases
 
 N, NB and P x Q follow from the memory and the cores of the partition. The test reports HPL as a
@@ -40,6 +40,18 @@ METRICS = {
     "ring_bandwidth": ("RandomlyOrderedRingBandwidth_GBytes", "GB/s"),
 }
 
+#: What one rank measured while the others waited.
+ALONE = ("DGEMM_Gflops", "STREAM_Copy")
+
+#: Ratios in one run, of which each has bounds on any machine.
+RATIOS = (
+    "hpl_per_dgemm",
+    "dgemm_star_per_single",
+    "stream_star_per_single",
+    "stream_copy_per_triad",
+    "ring_bandwidth_per_stream_copy",
+)
+
 
 class HpccBase(LinpackCheck):
     """All of HPCC, sized from the memory of the nodes."""
@@ -51,8 +63,7 @@ class HpccBase(LinpackCheck):
     block = 128
     declares = {
         **{metric: unit for metric, (_, unit) in METRICS.items()},
-        "hpl_per_dgemm": "1",
-        "ring_bandwidth_per_stream_copy": "1",
+        **dict.fromkeys(RATIOS, "1"),
     }
     keep_files = ["hpccoutf.txt"]
 
@@ -75,17 +86,23 @@ class HpccBase(LinpackCheck):
         if parsed is None:
             return problems
         rows = parsed.facts["hpl"]
+        of_one_rank = ("StarDGEMM_Gflops", "SingleDGEMM_Gflops") if parsed.complete else ()
+        for name in of_one_rank:
+            problems += self.too_fast(printed(parsed, name).value, 1)
         return problems + hpl_input.otherwise(rows) + self.solved_as_asked(rows)
 
     def measure(self, parsed):
         values = {metric: printed(parsed, name) for metric, (name, _) in METRICS.items()}
         hpl = values["hpl"]  # in TFLOP/s, the other rates are in GFLOP/s
         values["hpl"] = Quantity(hpl.value * metrics.factor(hpl.unit, "GFLOP/s"), "GFLOP/s")
-        dgemm = values["dgemm_star"].value * self.num_tasks
-        copy = values["stream_copy_star"].value
+        dgemm, copy = values["dgemm_star"].value, values["stream_copy_star"].value
+        alone = {name: printed(parsed, f"Single{name}").value for name in ALONE}
         return {
             **values,
-            "hpl_per_dgemm": values["hpl"].value / dgemm,
+            "hpl_per_dgemm": values["hpl"].value / (dgemm * self.num_tasks),
+            "dgemm_star_per_single": dgemm / alone["DGEMM_Gflops"],
+            "stream_star_per_single": copy / alone["STREAM_Copy"],
+            "stream_copy_per_triad": copy / values["stream_triad_star"].value,
             "ring_bandwidth_per_stream_copy": values["ring_bandwidth"].value / copy,
         }
 

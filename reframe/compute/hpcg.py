@@ -1,13 +1,14 @@
 """HPCG: conjugate gradients on all cores, which the memory and the network limit.
 
-Tests:     Hpcg
-Runs:      xhpcg <points> --rt=<seconds>
+Tests:     Hpcg, HpcgAgainstStream
+Runs:      xhpcg <points> --rt=<seconds>; no program: it compares other cases
 Where:     +intra-node, or +inter-node
-Stacks:    +hpcg
+Stacks:    +hpcg, or +hpcg +stream
 Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
            memory
-Judged by: references of rating [GFLOP/s], spmv [GFLOP/s], mg [GFLOP/s]; the peak of each
-Takes:     as long as its size needs; in the smoke profile: 1 of 1 cases
+Judged by: references of rating [GFLOP/s], spmv [GFLOP/s], mg [GFLOP/s], hpcg_per_triad [1]; the
+           peak of each
+Takes:     as long as its size needs; in the smoke profile: 2 of 2 cases
 """
 
 from pathlib import Path
@@ -19,6 +20,7 @@ from assay.opinions.parse import hpcg
 from assay.parse import Quantity
 from assay.run.mpi import MpiCheck
 from assay.run.options import POSITIVE
+from assay.run.relation import Relation
 from assay.run.site import hardware_peaks
 
 #: Points of a rank along each axis in the smoke profile; HPCG takes 16 at least.
@@ -109,6 +111,9 @@ class Hpcg(MpiCheck):
                 problems.append(f"HPCG solved {x:g} x {y:g} x {z:g} points, {asked}")
         return problems
 
+    def accused(self, parsed):
+        return [*super().accused(parsed), *self.shares_a_core(parsed)]
+
     def peaks(self, parsed):
         # It waits for the memory. A problem that fits into the caches does not: no upper limit.
         nodes = self._layout.nodes
@@ -117,3 +122,22 @@ class Hpcg(MpiCheck):
     def measure(self, parsed):
         rates = {part.lower(): parsed.quantity("rate", part=part) for part in ("SpMV", "MG")}
         return {"rating": Quantity(parsed.facts["rating"], "GFLOP/s"), **rates}
+
+
+@rfm.simple_test
+class HpcgAgainstStream(Relation):
+    """FLOP of HPCG for each byte that STREAM moved on the same cores in the same run."""
+
+    kind = "compute"
+    descr = "HPCG against STREAM, same run"
+    tags = {"smoke", "compute"}
+    valid_systems = ["+intra-node"]
+    valid_prog_environs = ["+hpcg +stream"]
+    declares = {"hpcg_per_triad": "1"}
+
+    @run_after("init")
+    def operands(self):
+        self.compare(rating=("Hpcg", "rating"), triad=("Stream", "triad"))
+
+    def measure(self, parsed):
+        return {"hpcg_per_triad": self.ratio(parsed, "rating", "triad") * 1000}

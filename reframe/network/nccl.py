@@ -177,6 +177,11 @@ class NcclBase(GpuState, MpiCheck):
             return True
         return "ethernet" not in features if self.between_nodes else "nvlink" in features
 
+    def at_most(self, share, links=1):
+        """The rate of so many links as the peak, of which the bus bandwidth has a share at most."""
+        found = link_peaks(self, [self.metric], links)
+        return {name: replace(peak, most=share * peak.most) for name, peak in found.items()}
+
     def measure(self, parsed):
         return {
             "latency_8B": parsed.quantity("time", size=8),
@@ -196,9 +201,10 @@ class Nccl(NcclBase):
     valid_systems = ["+gpu +intra-node"]
 
     def peaks(self, parsed):
-        # A GPU may have such a link to each other GPU, and the switch may add: no upper limit.
-        found = link_peaks(self, [self.metric])
-        return {name: replace(peak, most=None) for name, peak in found.items()}
+        # A GPU may have such a link to each other one. A switch that adds makes one of them all.
+        path, others = parsed.facts.get("path") or {}, self.num_tasks - 1
+        adds = path.get("channels", {}).get("nvls")
+        return self.at_most(2 * others / self.num_tasks if adds else others)
 
 
 @rfm.simple_test
@@ -210,3 +216,10 @@ class NcclBetween(NcclBase):
     )
     valid_systems = ["+gpu +inter-node"]
     configurations = BETWEEN
+
+    def peaks(self, parsed):
+        # Where a switch adds (SHARP), or a tree joins two nodes, the data leaves a node once, and
+        # the bus bandwidth counts it nearly twice. NCCL's log names the adapters.
+        adapters = (parsed.facts.get("path") or {}).get("adapters", {}).values()
+        used = max(map(len, adapters), default=0)
+        return self.at_most(2 * (1 - 1 / self.num_tasks), used) if used else {}

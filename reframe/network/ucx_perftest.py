@@ -1,30 +1,35 @@
 """ucx_perftest: UCX alone, without MPI, over each transport of the partition.
 
-Tests:     MemoryCopy, UcxPerftest, SharedMemoryAgainstTcp
+Tests:     MemoryCopy, UcxPerftest, SharedMemoryAgainstTcp, OsuAgainstUcx
 Cases:     transport posix, sysv, cma, tcp, rc_mlx5, rc_verbs, ud_verbs, dc_mlx5; operation
            tag_lat, tag_bw, tag_mr; faster posix, sysv
 Runs:      ucx_info -M; ucx_perftest; no program: it compares other cases
 Where:     +intra-node, or +intra-node +<transport>, or +intra-node +<faster> +tcp
-Stacks:    +ucx, or +ucx-perftest +ucx
+Stacks:    +ucx, or +ucx-perftest +ucx, or +osu +ucx-perftest +ucx
 Proves:    exit code 0 and a complete output; the transport that carried the bytes, by the log of
            UCX
 Judged by: references of bandwidth [MB/s], latency_8B [us], bandwidth_1MiB [MB/s],
-           bandwidth_per_memory_copy [1], messages_8B [1/s], and 1 more; the peak of each
-Takes:     at most 2 or 5 min for a launch; in the smoke profile: 27 of 27 cases
+           bandwidth_per_memory_copy [1], messages_8B [1/s], and 4 more; the peak of each
+Takes:     at most 2 or 5 min for a launch; in the smoke profile: 30 of 30 cases
 
 The test divides the bandwidth of messages by the bandwidth of a memory copy (`ucx_info -M`) on the
 same machine. This ratio has a meaning on any machine.
 """
 
+from pathlib import Path
+
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
-from reframe.utility import udeps
+from reframe.utility import import_module_from_file, udeps
 
 from assay.opinions import pair, perftest
 from assay.opinions.parse import ucx_info, ucx_perftest
-from assay.parse import Parsed
 from assay.run import Peak, StrictCheck
 from assay.run.mpi import TransportMixin
+from assay.run.relation import Relation, variant
+
+#: The tests of OSU, as ReFrame itself loads them.
+osu = import_module_from_file(str(Path(__file__).with_name("osu.py")), load_parents=True)
 
 MIB = 1 << 20
 #: operation -> message size [B], iterations, metric -> (column, unit); latencies are medians
@@ -125,7 +130,7 @@ class UcxPerftest(TransportMixin, StrictCheck):
 
 
 @rfm.simple_test
-class SharedMemoryAgainstTcp(StrictCheck):
+class SharedMemoryAgainstTcp(Relation):
     """Shared memory answers sooner than TCP on the same node in one run.
 
     A message of TCP needs calls of the kernel on both sides, one in shared memory none. If it does
@@ -138,27 +143,59 @@ class SharedMemoryAgainstTcp(StrictCheck):
     kind = "network"
     tags = {"smoke", "network"}
     valid_prog_environs = ["+ucx-perftest +ucx"]
-    executable = "true"
     declares = {"latency_tcp_per_shared": "1"}
 
     @run_after("init")
     def operands(self):
         self.valid_systems = [f"+intra-node +{self.faster} +tcp"]
         self.descr = f"{self.faster} against tcp, same run"
-        self.cases = {}
-        for transport in (self.faster, "tcp"):
-            asked = {"operation": "tag_lat", "transport": transport}
-            (variant,) = UcxPerftest.get_variant_nums(**asked)
-            self.cases[transport] = UcxPerftest.variant_name(variant)
-            self.depends_on(self.cases[transport], udeps.by_case)
-
-    def read(self):
-        rows = tuple(
-            {"transport": transport, "value": self.getdep(case).value("latency_8B")}
-            for transport, case in self.cases.items()
+        shared, tcp = (
+            variant(UcxPerftest, operation="tag_lat", transport=name)
+            for name in (self.faster, "tcp")
         )
-        return Parsed("assay", "relation", None, True, rows, {"value": "1"})
+        self.compare(shared=(shared, "latency_8B"), tcp=(tcp, "latency_8B"))
 
     def measure(self, parsed):
-        tcp, shared = (parsed.quantity("value", transport=name) for name in ("tcp", self.faster))
-        return {"latency_tcp_per_shared": tcp.value / shared.value}
+        return {"latency_tcp_per_shared": self.ratio(parsed, "tcp", "shared")}
+
+
+@rfm.simple_test
+class OsuAgainstUcx(Relation):
+    """OSU through MPI has about the latency and the bandwidth of UCX alone on the same path.
+
+    MPI adds a fraction of a microsecond to a message, and nothing to a long one. OSU has at most a
+    window of messages on their way, so it cannot send more of them in the time of one.
+    """
+
+    transport = parameter(["posix", "sysv", "tcp"])
+    kind = "network"
+    tags = {"smoke", "network"}
+    valid_prog_environs = ["+osu +ucx-perftest +ucx"]
+    declares = dict.fromkeys(("latency_per_ucx", "bandwidth_per_ucx", "messages_in_flight"), "1")
+
+    @run_after("init")
+    def operands(self):
+        self.valid_systems = [f"+intra-node +{self.transport}"]
+        self.descr = f"OSU against UCX over {self.transport}, same run"
+        of_osu, of_ucx = (
+            [variant(test, transport=self.transport, **{name: one}) for one in both]
+            for test, name, both in (
+                (osu.Osu, "benchmark", ("latency", "bw")),
+                (UcxPerftest, "operation", ("tag_lat", "tag_bw")),
+            )
+        )
+        self.compare(
+            latency=(of_osu[0], "latency_8B"),
+            latency_of_ucx=(of_ucx[0], "latency_8B"),
+            rate_8B=(of_osu[1], "bandwidth_8B"),
+            bandwidth=(of_osu[1], "bandwidth_1MiB"),
+            bandwidth_of_ucx=(of_ucx[1], "bandwidth_1MiB"),
+        )
+
+    def measure(self, parsed):
+        latency, rate = (parsed.quantity("value", operand=n).value for n in ("latency", "rate_8B"))
+        return {
+            "latency_per_ucx": self.ratio(parsed, "latency", "latency_of_ucx"),
+            "bandwidth_per_ucx": self.ratio(parsed, "bandwidth", "bandwidth_of_ucx"),
+            "messages_in_flight": latency * rate / 8,  # us times MB/s are B
+        }

@@ -24,7 +24,7 @@ from assay.opinions.io500_check import Io500Check
 from assay.opinions.parse import ior
 from assay.quantities import number, size
 from assay.run.options import SIZE
-from assay.run.storage import FASTEST, disk_peaks
+from assay.run.storage import FASTEST, disk_peaks, from_memory
 from assay.workloads.sizing import SizingError
 
 #: File with the phases, in the stage directory.
@@ -124,6 +124,22 @@ class Ior(Io500Check):
             if row["bandwidth"] > fastest
         ]
         return problems
+
+    def from_memory(self, parsed):
+        """Why the reads say nothing of the file system; empty where another node had written."""
+        if self._layout.nodes > 1:
+            return ""
+        rate = parsed.at("bandwidth", operation="read") * 2**20 / self._layout.per_node
+        return from_memory(rate, self.record.proof["storage"]["memory_copy_bytes_per_s"])
+
+    def unjudged(self, parsed):
+        why = self.from_memory(parsed) if self.profile == "smoke" else ""
+        return {"read": why} if why else {}
+
+    def missed(self):
+        why = self.from_memory(self._parsed) if self.profile == "full" else ""
+        more = "; set the option Ior.bytes so that they exceed the memory of the node"
+        return super().missed() or (why and why + more)
 
     def peaks(self, parsed):
         return disk_peaks(self, ["write"], ["read"], cached=True)

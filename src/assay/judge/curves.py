@@ -8,7 +8,8 @@ protocols:
 - Its time continues the times of the smaller messages, or leads to those of the larger ones.
 - Twice the size takes at most about twice the time, since two messages could carry it.
 
-One message at a time also has bounds: a core must copy it, and the link must carry it.
+One message at a time also has bounds: a core must copy it, and the link must carry it. And nobody
+measures the same value again and again, or times that are proportional to the size.
 
 ``curves.yaml`` beside this module has the limits, with their sources. A fault that bends the curve
 less than these limits is left to references, and to the envelope that ``assay calibrate`` writes.
@@ -20,6 +21,8 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -44,20 +47,29 @@ SHORT = 256
 #: launches on shared cores stayed below 4 (``curves.yaml``).
 ALONE = 10
 
-#: Faster than one core moves data [MB/s]: 128 B in each cycle at 5 GHz are 640 GB/s. The 77
-#: recorded curves of a latency up to 1 MiB or more stayed below 61 GB/s.
-FASTEST_CORE = 1e6
+#: Faster than two cores move data [MB/s]: no core stores more than a line of 64 B in a cycle, which
+#: are 448 GB/s at 7 GHz. The 77 recorded curves of a latency up to 1 MiB stayed below 61 GB/s.
+FASTEST_CORES = 9e5
 
-#: From this size on [B], one message over a link has no more than :data:`MOST_OF_LINK` times its
-#: rate. A bucket lets its own bytes pass at once; that of the emulated links has 256 KiB.
-LONG, MOST_OF_LINK = 1 << 20, 2.0
+#: From the first size on [B], the bytes of a message beyond the second one pass a link at its rate.
+#: A bucket lets its own bytes pass at once; that of the emulated links has 256 KiB.
+LONG, IN_BUCKETS = 1 << 20, 1 << 19
+
+#: Of so many rows at least, how many share a value on average, and by which factor sizes with the
+#: same value follow each other, at most. In 541 curves of others (``curves.yaml``) 75 % of the
+#: values were distinct, and in the recorded ones 60 %; times of 1 to 64 B were equal in two digits.
+ROWS, SHARE_A_VALUE, EQUAL_SIZES = 10, 3.0, 512.0
+
+#: From this size on [B], the time for a byte varies by this factor at least; in those curves by
+#: 1.03. Many messages that fill a slow link may vary by less.
+PER_BYTE, LEAST_VARIATION = 1 << 10, 1.001
 
 #: How much slower a cell of a table may be than each neighbour suggests, if its file takes longer
 #: than a rank may wait for a core [s]. A recorded healthy cell of 128 KiB was 107 times slower.
 SLOW_CELL, STALL = 50.0, 0.1
 
 #: Begin of the keys of ratios that other work on the machine cannot raise.
-TOO_FAST = ("fastest ", "link ")
+TOO_FAST = ("fastest ", "link ", "stub ")
 
 #: What to do about times that cannot be.
 _UNMEASURED = "these times were not measured, look at the output"
@@ -151,8 +163,13 @@ def outside(rows: Rows, envelope: Envelope) -> Ratios:
     return found
 
 
-def ratios(
-    rows: Rows, pattern: str, once: Once = NOTHING, peak: float | None = None, alone: bool = False
+def ratios(  # noqa: PLR0913, PLR0917
+    rows: Rows,
+    pattern: str,
+    once: Once = NOTHING,
+    peak: float | None = None,
+    alone: bool = False,
+    pairs: int | None = None,
 ) -> Ratios:
     """What is to be judged of one launch, see :func:`assay.judge.plausible.judge_ratios`.
 
@@ -162,10 +179,11 @@ def ratios(
     :param peak: the most that the path carries [MB/s], if it is known: of a latency, the rate of
         the link in one direction.
     :param alone: no other launch can follow, so the limits of times are :data:`ALONE` times wider.
+    :param pairs: of ranks whose messages a rate counts; None if it is not known.
     """
     points = times(rows)
     shape = _shape(points, pattern, once, ALONE if alone else 1)
-    return {**shape, **_too_fast(rows, points, pattern, peak)}
+    return {**shape, **_made_up(rows, points), **_too_fast(rows, points, pattern, peak, pairs)}
 
 
 def best(launches: Sequence[Rows], pattern: str, once: Once = NOTHING) -> Ratios:
@@ -220,16 +238,46 @@ def _shape(
     return found
 
 
+def _made_up(rows: Rows, points: Sequence[tuple[int, float]]) -> dict[str, Ratio]:
+    """Values that a program did not measure: constants, and times in proportion to the size."""
+    name = column(rows)
+    if name is None or len(rows) < ROWS:
+        return {}
+    values = [float(row[name]) for row in rows]
+    seen = f"{len(set(values))} of {len(values)} sizes have a {name} of their own"
+    bound = f"every third one has at least: {_UNMEASURED}"
+    found = {"stub values": Ratio(len(values) / len(set(values)), SHARE_A_VALUE, seen, bound)}
+    equal = ([int(row["size"]) for row in its] for _, its in groupby(rows, key=itemgetter(name)))
+    least, most = max(((max(its[0], 1), its[-1]) for its in equal), key=lambda its: its[1] / its[0])
+    seen = f"the {name} is the same from {least} to {most} B"
+    bound = f"a size {EQUAL_SIZES:g} times as large has another one: {_UNMEASURED}"
+    found["stub row"] = Ratio(most / least, EQUAL_SIZES, seen, bound)
+    of_byte = [time / size for size, time in points if size >= PER_BYTE]
+    if len(of_byte) >= ROWS:
+        varies = max(of_byte) / min(of_byte)
+        seen = f"the time for a byte is the same from {PER_BYTE} B on, within {varies - 1:.3%}"
+        bound = f"it varies by {LEAST_VARIATION - 1:.1%} or more: {_UNMEASURED}"
+        found["stub bytes"] = Ratio(LEAST_VARIATION / varies, 1.0, seen, bound)
+    return found
+
+
 def _too_fast(
-    rows: Rows, points: Sequence[tuple[int, float]], pattern: str, peak: float | None
+    rows: Rows,
+    points: Sequence[tuple[int, float]],
+    pattern: str,
+    peak: float | None,
+    pairs: int | None,
 ) -> dict[str, Ratio]:
     """Rates in times of what can be; `points` in ascending order of the sizes."""
     found = {}
-    fastest = limits()[pattern]["fastest"]
+    fastest, of_memory = (limits()[of]["fastest"] for of in (pattern, "gpu"))
+    if column(rows) != "latency":
+        fastest = fastest * pairs if pairs else of_memory
     for size, time in points:
         rate = max(size, 1) / time  # 1 MB/s is 1 B/us
         seen = f"messages of {size} B moved at {number(rate)} MB/s"
-        bound = f"no memory is faster than {number(fastest)} MB/s: {_UNMEASURED}"
+        what = "memory is" if fastest == of_memory else f"{2 * (pairs or 1)} cores are"
+        bound = f"no {what} faster than {number(fastest)} MB/s: {_UNMEASURED}"
         found[f"fastest {size}"] = Ratio(rate / fastest, 1.0, seen, bound)
     if peak is not None and column(rows) == "bandwidth":
         for row in rows:
@@ -240,15 +288,16 @@ def _too_fast(
     long = [(size, time) for size, time in points if size >= LONG]
     if peak is not None:
         for size, time in long:
-            seen, of = f"one message of {size} B moved at", Peak("link", peak, MOST_OF_LINK)
+            most = size / (size - IN_BUCKETS)
+            seen, of = f"one message of {size} B moved at", Peak("link", peak, most)
             found[f"link {size}"] = of_peak(seen, size / time, of)
     short = [time for size, time in points if 0 < size <= SHORT]
     for size, time in long[-1:] if short else ():
         longer = max(time - min(short), 1e-6)
-        least = size / FASTEST_CORE
+        least = size / FASTEST_CORES
         seen = f"a message of {size} B took only {number(longer, 3)} us longer than the shortest"
         bound = f"a core needs at least {number(least, 3)} us to copy it: {_UNMEASURED}"
-        found["core"] = Ratio(size / longer / FASTEST_CORE, 1.0, seen, bound)
+        found["core"] = Ratio(size / longer / FASTEST_CORES, 1.0, seen, bound)
     return found
 
 

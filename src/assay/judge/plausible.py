@@ -31,16 +31,29 @@ class Ratio(NamedTuple):
 Ratios = Mapping[str, Ratio]
 
 
+#: A rate of bytes in times of its peak that is one of bits: 94 to 101 % of the peak, eight times.
+BITS = (7.5, 8.1)
+
+#: Role of the hardware of a peak -> what may have made a rate higher.
+_WHY = {
+    "memory": "is the named hardware right, and are the arrays beyond the caches?",
+    "processor": "is the named processor right, and did the program compute all that it counts?",
+}
+
+
 def of_peak(seen: str, value: float, peak: Peak, unit: str = "MB/s") -> Ratio:
     """A rate in times of its peak, an upper limit; `seen` says what has the rate, with a verb."""
-    most = float(peak.most or 0)
+    most, share = float(peak.most or 0), value / peak.value
+    path = "is the named hardware right, and did the bytes take this path?"
+    why = _WHY.get(peak.of.partition(".")[0], path)
+    if BITS[0] <= share <= BITS[1] and unit.endswith("B/s"):
+        why = f"the values look like {unit[:-3]}bit/s"
     return Ratio(
-        value / peak.value,
+        share,
         most,
         f"{seen} {number(value)} {unit}",
         f"the peak ({peak.what}) is {number(peak.value)} {unit}, and at most "
-        f"{number(most * peak.value)} is plausible: is the named hardware right, and did the bytes "
-        "take this path?",
+        f"{number(most * peak.value)} is plausible: {why}",
     )
 
 

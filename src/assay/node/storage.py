@@ -24,6 +24,9 @@ import capacity
 #: Size of a single write that every device accepts [B].
 PAGE = 4096
 
+#: Bytes of a copy: beyond the caches of a core.
+COPIED = 64 << 20
+
 
 def o_direct(directory):
     """Whether files there can be written past the page cache; None if this cannot be tested."""
@@ -158,6 +161,16 @@ def watch(directory, name, shell):
     os._exit(0)
 
 
+def memory_copy():
+    """The rate at which this core copies within the memory [B/s], the best of three."""
+    source, target, took = bytearray(COPIED), memoryview(bytearray(COPIED)), []
+    for _ in range(3):
+        begin = time.perf_counter()
+        target[:] = source
+        took.append(time.perf_counter() - begin)
+    return COPIED / min(took)
+
+
 def end(name, reason):
     """Write the reason why the benchmark is not run, and return the exit code."""
     with open(name, "w") as file:
@@ -174,7 +187,8 @@ def main(asked):
     space["o_direct"] = o_direct(asked.directory)
     space["statfs"] = capacity.MAGIC.get(capacity.magic(asked.directory))
     with open(asked.found, "w") as file:
-        json.dump({"file_system": space, "memory": capacity.memory()}, file, indent=1)
+        found = {"file_system": space, "memory": capacity.memory(), "memory_copy": memory_copy()}
+        json.dump(found, file, indent=1)
         file.write("\n")
     if asked.skipped and space["o_direct"] is False:
         return end(asked.skipped, "{} ({}) has no O_DIRECT".format(asked.directory, space["type"]))

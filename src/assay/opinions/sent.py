@@ -17,6 +17,7 @@ from assay.exits import Exit
 from assay.judge import Peak, Recorded, References, ReferencesError, Verdict, curves, peaks
 from assay.judge.peaks import MOST_OF_PEAK
 from assay.parse import Parsed, ParseError
+from assay.parse.osu import TWO_RANKS
 from assay.prove import transports
 from assay.quantities import number
 from assay.show.outputs import read, ways_of
@@ -100,7 +101,9 @@ class _Judged:
         for of, rows in self.tables.items():
             if self.pattern and (column := curves.column(rows)):
                 most = link if column == "latency" else None
-                said = judge.judge_ratios([curves.ratios(rows, self.pattern, peak=most)])
+                pairs = 1 if parsed.program in TWO_RANKS else None
+                found = curves.ratios(rows, self.pattern, peak=most, pairs=pairs)
+                said = judge.judge_ratios([found])
                 if said.verdict is not Verdict.PASS:
                     self.reasons.append((said.verdict, f"{of} {said.why}".strip()))
         if link is not None:

@@ -15,7 +15,7 @@ not an excuse: on the nodes of a cluster it is a fault of the node.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -84,11 +84,13 @@ class Others(msgspec.Struct, frozen=True):
 
     :ivar processors: average number; 1.5 means one and a half processors all the time.
     :ivar stolen: the part of that number that a hypervisor gave to other machines.
+    :ivar ours: processors that our own processes used meanwhile.
     """
 
     processors: float
     cores: int
     stolen: float = 0.0
+    ours: float = field(default=0.0, compare=False)
 
     def __str__(self) -> str:
         stolen = f", {self.stolen:.1f} of them other machines" if self.stolen >= 0.05 else ""
@@ -100,9 +102,11 @@ def between(before: Reading | None, behind: Reading | None) -> Others | None:
     if before is None or behind is None or behind.at - before.at < SHORTEST:
         return None
     seconds = behind.at - before.at
-    others = (behind.used - before.used) - (behind.ours - before.ours)
+    ours = behind.ours - before.ours
+    others = (behind.used - before.used) - ours
     stolen = behind.stolen - before.stolen
-    return Others(max(others, 0.0) / seconds, behind.cores, max(stolen, 0.0) / seconds)
+    processors, taken, own = (max(time, 0.0) / seconds for time in (others, stolen, ours))
+    return Others(processors, behind.cores, taken, own)
 
 
 @cache

@@ -36,6 +36,9 @@ FIRST = "first-sweep"
 #: Names that programs use for their number of ranks (keys of ``Parsed.facts``).
 RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
 
+#: The share of a core that a rank has at least while it computes: half if two share one.
+LEAST_OF_A_CORE = 0.75
+
 #: An unprivileged container has its own user namespace. The kernel does not let a process read the
 #: memory of a process in another user namespace. CMA is then off; the other transports are not
 #: slower.
@@ -213,6 +216,23 @@ class MpiCheck(StrictCheck):
         self.record.more["first_sweep"] = list(parsed.rows)
         torn = [] if parsed.complete else ["the output is incomplete"]
         return [f"{said}: {problem}" for problem in (*torn, *parsed.problems)]
+
+    def shares_a_core(self, parsed: Parsed) -> list[str]:
+        """A fault if the ranks of a node had fewer cores than ranks while they computed.
+
+        It needs a partition with the extra ``others``, which says whose time is whose.
+        """
+        ended = self._launched
+        if ended is None or ended.others is None or self._crosses_the_link:
+            return []
+        claimed, worked = self.claimed(parsed), ended.others.ours * (ended.end - ended.begin)
+        if worked >= LEAST_OF_A_CORE * claimed * self.num_tasks:
+            return []
+        return [
+            f"{self.num_tasks} ranks had {worked:.1f} s of all cores in the {claimed:.1f} s that "
+            f"{self._program()} says it computed: they share cores; look for a binding around it, "
+            "or in it"
+        ]
 
     def examine(self, parsed: Parsed | None) -> list[str]:
         """Compares the reports of MPI, the program and the link with the requested run."""

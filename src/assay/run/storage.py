@@ -41,7 +41,7 @@ done""".splitlines()
 MEMORY = ("tmpfs", "ramfs")
 
 #: The rate of the fastest memory [KiB/s]; a cached file is not faster.
-FASTEST = curves.limits()["point-to-point"]["fastest"] * 1e6 / 1024
+FASTEST = curves.limits()["gpu"]["fastest"] * 1e6 / 1024
 
 
 def bytes_asked_for(said: str | int, memory: int) -> int:
@@ -64,6 +64,7 @@ def describe_file_system(found: Mapping[str, Any], largest: int) -> dict[str, An
         **{name: space[name] for name in names if space.get(name) is not None},
         "o_direct_possible": space["o_direct"],
         "memory_bytes": memory,
+        "memory_copy_bytes_per_s": found.get("memory_copy"),
         "largest_file_bytes": largest,
         "largest_file_per_memory": largest / memory if memory else None,
         "caches_dropped": False,
@@ -128,6 +129,19 @@ def too_fast(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> li
         return []
     most = f"no memory carries more than {number(FASTEST, 3)}"
     return [f"{name}: {number(rate, 3)} KiB/s in one cell: {most}"]
+
+
+def from_memory(rate: float, copy: float | None) -> str:
+    """Why what a process read was in the page cache; empty if it need not have been.
+
+    :param rate: of its reads [B/s]; `copy`: that of a copy by one core [B/s], None if not known.
+    """
+    if copy is None or rate <= copy / 2:
+        return ""
+    return (
+        f"a process read at {number(rate / 1e6, 3)} MB/s, more than half of the rate of a copy in "
+        f"memory ({number(copy / 1e6, 3)} MB/s): the page cache answered, and not the disk"
+    )
 
 
 def disk_peaks(

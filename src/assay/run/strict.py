@@ -137,6 +137,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: The output of the last launch, the value of each metric, and why it did not pass.
     _parsed: Parsed | None = None
     _newest: Mapping[str, float] = {}
+    _unjudged: Mapping[str, str] = {}
     _failure: PerformanceError | None = None
 
     @classmethod
@@ -228,6 +229,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def peaks(self, parsed: Parsed) -> Mapping[str, Peak]:
         """The peak of each metric that has one."""
+        return {}
+
+    def unjudged(self, parsed: Parsed) -> Mapping[str, str]:
+        """The metrics that say nothing of the machine in this launch, each with the reason."""
         return {}
 
     # Phase setup: whether a case is launched -----------------------------------------------------
@@ -598,6 +603,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if problems:
             self._fail(problems)
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
+        self._unjudged = self.unjudged(parsed)
         origins, curve = formulas.origins(measured), self._judged_curve(parsed)
         try:
             judged = self.purpose != "calibration" and not self._emulated
@@ -683,7 +689,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             peak = max(links, default=None)
             if peak is None and column == "latency":
                 peak = site.hardware_peak(self, "link", "bandwidth")
-            found.update(curves.ratios(parsed.rows, *curve, peak, alone))
+            pairs = max((self.num_tasks or 1) // 2, 1)
+            found.update(curves.ratios(parsed.rows, *curve, peak, alone, pairs))
         return found
 
     def _too_few(self, metrics: Iterable[store.Metric]) -> str:
@@ -731,6 +738,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             return found
         if self._emulated:
             found.why = store.OF_SOFTWARE
+            return found
+        if why := self._unjudged.get(name):
+            found.why = why
             return found
         named = self.current_partition.extras.get("hardware", {})
         expected = site.site_references().find(self._keys(), name, unit, peak, named)

@@ -53,8 +53,8 @@ def slower(rows, factor, first, last):
     ]  # fmt: skip
 
 
-def judged(rows, pattern=SHARED, launches=1, once=curves.NOTHING, **more):
-    return of_launches([rows] * launches, pattern, once, **more)
+def judged(rows, pattern=SHARED, launches=1, once=curves.NOTHING, pairs=1, **more):
+    return of_launches([rows] * launches, pattern, once, pairs=pairs, **more)
 
 
 def of_launches(launches, pattern=SHARED, once=curves.NOTHING, **more):
@@ -78,8 +78,22 @@ FAULTS = [
     ("osu/osu_latency.5.7.np2.txt", 1000, 0, 4, "message of [024] B took .* times as long as"),
     ("osu/osu_bibw.7.4.np2.txt", 1000, 0, 4, "message of [124] B took .* times as long as"),
     ("osu/osu_mbw_mr.7.2.np2.txt", 1000, 0, 4, "message of [124] B took .* times as long as"),
-    ("osu/osu_bw.5.7.np2.txt", 1e-8, 32768, 32768, "messages of 32768 B moved at .*; no memory is"),
-    ("osu/osu_bw.5.7.np2.txt", 1e-8, 1, 1 << 22, "messages of .* B moved at .*; no memory is"),
+    ("osu/osu_bw.5.7.np2.txt", 1e-8, 32768, 32768, "messages of 32768 B moved at .*; no 2 cores"),
+    ("osu/osu_bw.5.7.np2.txt", 1e-8, 1, 1 << 22, "messages of .* B moved at .*; no 2 cores are"),
+    (
+        "osu/osu_bw.5.7.np2.txt",
+        1e-2,
+        1,
+        1 << 22,
+        "B moved at .*; no 2 cores are faster than 900000",
+    ),
+    (
+        "osu/osu_latency.5.7.np2.txt",
+        1e-2,
+        1 << 21,
+        1 << 22,
+        "of 4194304 B took only|moved at .*; no 2 cores are",
+    ),
     (
         "osu/osu_latency.5.7.np2.txt",
         1e-3,
@@ -231,7 +245,7 @@ def test_a_message_takes_longer_than_a_core_needs_to_copy_it():
 def test_one_long_message_goes_at_most_at_twice_the_rate_of_its_link(last):
     """A healthy message may have the bytes of an emulated link's bucket, 256 KiB, at once."""
     sizes = [1 << at for at in range(last.bit_length())]
-    healthy = [{"size": s, "latency": 135 + max(s - (256 << 10), 0) / 125} for s in sizes]
+    healthy = [{"size": s, "latency": 135 + s / 1e5 + max(s - (256 << 10), 0) / 125} for s in sizes]
     assert judged(healthy, peak=125.0).verdict is Verdict.PASS
     fast = [{"size": s, "latency": 135 + s / 500} for s in sizes]
     judgement = judged(fast, launches=LAUNCHES_FOR_95_PERCENT, peak=125.0)
@@ -343,3 +357,48 @@ def test_a_habit_of_intel_mpi_is_no_fault_there():
     rows = slower(modelled(1, streams=True), 30, 1, 128)
     assert judged(rows, "point-to-point", 6).verdict is Verdict.FAIL
     assert judged(rows, "point-to-point by intelmpi", 6).verdict is Verdict.PASS
+
+
+def test_many_pairs_of_ranks_are_faster_than_one():
+    rows = slower(rows_of("osu/osu_bw.5.7.np2.txt"), 1e-2, 1, 1 << 22)
+    assert judged(rows).verdict is Verdict.INCONCLUSIVE
+    for pairs in (64, None):  # None: an output that somebody sent may be of many
+        assert judged(rows, pairs=pairs).verdict is Verdict.PASS
+
+
+STUBS = {
+    "two values": (lambda size: 100 + size.bit_length() % 2, "2 of 21 sizes have a .* their own"),
+    "constant": (lambda size: 100 + size // 2**16, "the latency is the same from 1 to 32768 B"),
+    "proportional": (lambda size: size / 12500, "the time for a byte is the same from 1024 B on"),
+}
+
+
+@pytest.mark.parametrize("stub", STUBS)
+def test_values_that_nobody_measured_are_launched_again_and_then_fail(stub):
+    time, said = STUBS[stub]
+    rows = [{"size": 1 << power, "latency": time(1 << power)} for power in range(21)]
+    for launches, verdict in ((1, Verdict.INCONCLUSIVE), (6, Verdict.FAIL)):
+        judgement = judged(rows, launches=launches)
+        assert judgement.verdict is verdict
+        assert re.search(said, judgement.why), judgement.why
+        assert "were not measured" in judgement.why
+    assert judged(rows[:9], "collective").verdict is Verdict.PASS, "few rows say nothing"
+
+
+@pytest.mark.parametrize(("factor", "bits"), [(0.97, False), (7.7, True), (9, False)])
+def test_a_rate_in_bits_is_named_as_such(factor, bits):
+    rows = rows_of("osu/osu_bw.5.7.np2.txt")
+    most = max(row["bandwidth"] for row in rows)
+    judgement = judged(rows, peak=most / factor)
+    assert (judgement.verdict is Verdict.PASS) == (factor < 1)
+    assert ("the values look like Mbit/s" in judgement.why) == bits
+
+
+def test_a_long_message_is_not_faster_than_its_link():
+    """A bucket lets half a MiB pass at once, so most of a message of 4 MiB has the rate."""
+    rows = [{"size": 1 << n, "latency": 2 + 1.03 * (1 << n) / 12500 * (1 + n % 3 / 50)} for n in
+            range(23)]  # fmt: skip
+    assert judged(rows, peak=12500).verdict is Verdict.PASS
+    assert judged(rows, peak=12500 / 1.1).verdict is Verdict.PASS
+    judgement = judged(rows, peak=12500 / 1.4)
+    assert "one message of 4194304 B moved at" in judgement.why

@@ -106,10 +106,11 @@ def of(place, path, name, named, facts):
 
     case, words = Case(), dict(word.split(": ") for word in named.split(", ") if word)
     vars(case).update(
-        declares=kind.declares, current_partition=place(**words), record=SimpleNamespace(proof={}),
-        num_tasks=8, nodes=2, _layout=Layout(2, 4), gpus_of_a_node=lambda: 4, **facts,
+        current_partition=place(**words), record=SimpleNamespace(proof={}),
+        num_tasks=8, nodes=2, _layout=Layout(2, 4), gpus_of_a_node=lambda: 4,
+        **{"declares": kind.declares, **facts},
     )  # fmt: skip
-    return case.peaks(PRINTED)
+    return case.peaks(facts.get("parsed", PRINTED))
 
 
 @pytest.mark.parametrize("which", CASES, ids=lambda which: which[1])
@@ -123,6 +124,24 @@ def test_each_metric_has_the_peak_of_its_hardware(place, which):
         assert seen == peak, metric
     unknown = of(place, *which, "", facts).values()
     assert not any(peak.of for peak in unknown), "nothing is known"
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "most"),
+    [
+        ("Nccl", {}, 12.5, 7),  # a link to each of seven other GPUs
+        ("Nccl", {"channels": {"nvls": 16}}, 12.5, 1.75),
+        ("NcclBetween", {"adapters": {"a": [0, 1], "b": [1, 2, 3, 0]}}, 50, 1.75),
+        ("NcclBetween", {"adapters": {}}, None, None),
+    ],
+)
+def test_collectives_of_gpus_have_the_ceiling_of_their_way(place, name, path, value, most):
+    parsed = SimpleNamespace(facts={"path": path})
+    facts = {"metric": "bus", "declares": {"bus": "GB/s"}, "parsed": parsed}
+    found = of(place, "network/nccl.py", name, "link: wire", facts)
+    assert [(it.value, round(it.most, 4), it.of) for it in found.values()] == (
+        [(value, round(most * 1.05, 4), "link.bandwidth")] if value else []
+    )
 
 
 @pytest.mark.parametrize(("named", "quantity"), [("old", "gpu.fp64"), ("new", "gpu.fp64_matrix")])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import shell
@@ -182,3 +183,33 @@ def test_a_watch_that_is_slow_to_begin_misses_nobody(where, monkeypatch):
     monkeypatch.setattr(script, "Watch", made.append)
     assert script.watch(str(where), "files", os.getpid()) == 12345
     assert made == [f"{where}/assay."]
+
+
+@pytest.mark.parametrize(("rate", "copy", "said"), [(6e9, 10e9, True), (4e9, 10e9, False)])
+def test_a_read_as_fast_as_the_memory_came_from_the_page_cache(rate, copy, said):
+    why = storage.from_memory(rate, copy)
+    assert bool(why) == said
+    assert not said or why.startswith("a process read at 6000 MB/s, more than half of the rate of")
+    assert storage.from_memory(rate, None) == ""
+
+
+IOR = shell.module("reframe/storage/ior.py")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "profile", "unjudged", "missed"),
+    [(1, "smoke", True, False), (1, "full", False, True), (2, "full", False, False)],
+)
+def test_ior_does_not_judge_what_the_page_cache_answered(nodes, profile, unjudged, missed):
+    class Case(IOR.Ior.__mro__[-1]):
+        __getattr__ = lambda self, what: getattr(IOR.Ior, what).__get__(self)  # noqa: E731
+
+    case, why = Case(), "the page cache answered, and not the disk"
+    parsed = SimpleNamespace(at=lambda *_, **__: 12 * 1024)
+    vars(case).update(
+        profile=profile, _layout=SimpleNamespace(nodes=nodes, per_node=2), _parsed=parsed,
+        record=SimpleNamespace(proof={"storage": {"memory_copy_bytes_per_s": 10e9}}),
+    )  # fmt: skip
+    assert (why in case.unjudged(parsed).get("read", "")) == unjudged
+    assert (why in case.from_memory(parsed)) == (nodes == 1)
+    assert missed == (profile == "full" and nodes == 1)

@@ -27,7 +27,7 @@ _CHANNEL = re.compile(
     r"(?: \[(send|receive)\])? via (.*)",
     re.ASCII,
 )
-_NETWORK = re.compile(r"(NET/[^/]{1,60})/\d+(?:\(\d+\))?(.*)", re.ASCII)
+_NETWORK = re.compile(r"(NET/[^/]{1,60})/(\d{1,4})(?:\(\d+\))?(.*)", re.ASCII)
 _RANK = re.compile(r"(?:\S+ )?(?:\[Rank \d+\] \S+ )?comm \S+ rank (\d{1,7}) n[rR]anks", re.ASCII)
 _CHANNELS = re.compile(
     r"(\d{1,5}) coll channels, (?:\d+ collnet channels, )?(?:(\d{1,5}) nvls channels, )?"
@@ -48,11 +48,18 @@ def parse_nccl_log(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[s
 
     The path: ``library``; ``ranks``: rank -> node and GPU; ``pairs``: ``A->B`` -> transports (two
     transports: RDMA of only one of both GPUs); ``channels``, by purpose; ``rings`` and ``trees``
-    (whether they were connected); ``networks``; ``fall_backs``: each pair
+    (whether they were connected); ``networks``; ``adapters``: node -> the numbers of those in use;
+    ``fall_backs``: each pair
     that did not take P2P in a node or RDMA of GPUs between nodes, with node and GPU; ``causes``:
     what NCCL says of reasons. None if no line is of the log.
     """
-    path: dict[str, Any] = {"library": None, "ranks": {}, "pairs": {}, "channels": {}}
+    path: dict[str, Any] = {
+        "library": None,
+        "ranks": {},
+        "pairs": {},
+        "channels": {},
+        "adapters": {},
+    }
     path |= {"rings": False, "trees": False, "networks": [], "fall_backs": [], "causes": []}
     problems: list[str] = []
     rest: list[Line] = []
@@ -83,7 +90,8 @@ def _take(path: dict[str, Any], where: dict[str, Any], said: str) -> None:
         path["ranks"].setdefault(other if end == "receive" else one, where)
         network = _NETWORK.fullmatch(via)
         if network:
-            via = network[1] + ("/GDRDMA" if "GDRDMA" in network[2] else "")
+            _add(path["adapters"].setdefault(where["node"], []), int(network[2]))
+            via = network[1] + ("/GDRDMA" if "GDRDMA" in network[3] else "")
         elif via.startswith(("SHM", "direct shared")):
             via = "SHM"
         else:
@@ -105,7 +113,7 @@ def _take(path: dict[str, Any], where: dict[str, Any], said: str) -> None:
         _add(path["causes"], f"{where['node']}, GPU {where['gpu']}: {said[:160]}")
 
 
-def _add(said: list[str], one: str) -> None:
+def _add(said: list[Any], one: Any) -> None:
     if one not in said:
         said.append(one)
 

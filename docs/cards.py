@@ -1,7 +1,9 @@
 """The card at the head of each file of ``reframe/``: what its tests run, where, what they prove.
 
-`python docs/cards.py` writes the cards again, from the classes. A person writes the first line of
-the docstring and what stands behind the card. `<word>` is what a case or a site chooses.
+`python docs/cards.py` writes the cards again, from the classes and from docs/minutes.yaml. A person
+writes the first line of the docstring and what stands behind the card. `<word>` is what a case or a
+site chooses. `python docs/cards.py RESULTS MACHINE` first enters how long the cases of the newest
+session below RESULTS took on a machine, which two or three words name.
 """
 
 from __future__ import annotations
@@ -9,21 +11,27 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from reframe.core.runtime import temp_runtime
 
 import assay.node
 from assay import catalogue
+from assay.judge import Verdict
 from assay.reframe_compat import testcase
 from assay.run import StrictCheck
+from assay.store import session
 from assay.store.promise import few
 
 FILES = sorted(Path(__file__).resolve().parents[1].glob("reframe/*/*.py"))
+
+MINUTES = Path(__file__).with_name("minutes.yaml")
 
 #: A base class of tests -> what it demands beside exit code 0 and a complete output.
 EVIDENCE = {
@@ -39,6 +47,9 @@ _CARD = re.compile(r"\n\nTests: .*?(?=\n\n|\s*\Z)", re.DOTALL)
 _FILL = textwrap.TextWrapper(98, subsequent_indent=" " * 11, break_on_hyphens=False)
 
 Cases = list[tuple[type, Any]]
+
+#: Of docs/minutes.yaml.
+Entries = list[dict[str, Any]]
 
 
 def card(path: Path) -> str:
@@ -61,9 +72,10 @@ def card(path: Path) -> str:
             "Stacks": ", or ".join(_once(w for _, c in cases for w in c.valid_prog_environs)),
             "Proves": "; ".join(_once(_proofs(cases))),
             "Judged by": "; ".join(_once(_judges(cases))),
-            "Takes": f"at most {most} min for a launch" if most else "as long as its size needs",
+            "Takes": "".join(f"{took}; " for took in _measured(cases)),
         }
     said["Stacks"] = said["Stacks"].replace("*", "any")
+    said["Takes"] += f"at most {most} min for a launch" if most else "as long as its size needs"
     said["Takes"] += f"; in the smoke profile: {smoke} of {len(cases)} cases"
     return "\n".join(_FILL.fill(f"{word + ':':<11}{text}") for word, text in said.items() if text)
 
@@ -155,6 +167,52 @@ def _judges(cases: Cases) -> Iterator[str]:
         yield f"the other nodes, of which none may be {100 * apart:g} % better" if apart else ""
 
 
+@cache
+def _minutes() -> Entries:
+    return yaml.safe_load(MINUTES.read_text(encoding="utf-8"))
+
+
+def _measured(cases: Cases) -> Iterator[str]:
+    """How long cases of these tests took on each machine where they have run."""
+    tests = {test.__name__ for test, _ in cases}
+    for each in _minutes():
+        took = [seconds for test in tests for seconds in each["seconds"].get(test, ())]
+        if took:
+            yield f"{_span(min(took), max(took))} a case ({each['profile']}, {each['machine']})"
+
+
+def _span(least: float, most: float) -> str:
+    """Times [s] as a reader wants them: their order of magnitude."""
+    if most < 1:
+        return "under 1 s"
+    unit, length = ("s", 1) if most < 90 else ("min", 60)
+    last = f"{most / length:.0f} {unit}"
+    if least < length:
+        return f"up to {last}"
+    first = f"{least / length:.0f}"
+    return last if last.startswith(f"{first} ") else f"{first} to {last}"
+
+
+def entered(known: Entries, run: session.Session, machine: str) -> Entries:
+    """The entries of docs/minutes.yaml with a session of a machine in the place of an older one.
+
+    Only sound cases count: one that failed may have ended early, or have waited for its time limit.
+    The time is that inside the programs of a case, of all its launches and without a queue [s].
+    """
+    took: dict[str, dict[str, list[float]]] = {}
+    for case in run.cases:
+        if case.verdict in (Verdict.PASS, Verdict.RECORDED) and case.seconds.benchmark:
+            tests = took.setdefault(case.profile, {})
+            tests.setdefault(case.test, []).append(float(f"{case.seconds.benchmark:.2g}"))
+    others = [e for e in known if e["machine"] != machine or e["profile"] not in took]
+    for profile, tests in took.items():
+        span = {test: [min(found), max(found)] for test, found in sorted(tests.items())}
+        date = run.start.date().isoformat() if run.start else "unknown"
+        entry = {"machine": machine, "profile": profile, "date": date, "seconds": span}
+        others.append(entry)
+    return others
+
+
 def written(path: Path) -> str:
     """The text of a file with the card of its tests as they are; a file without one gets it."""
     text = path.read_text(encoding="utf-8")
@@ -165,5 +223,11 @@ def written(path: Path) -> str:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        text = MINUTES.read_text(encoding="utf-8")
+        newest = session.load_session(session.newest(Path(sys.argv[1])))
+        entries = entered(yaml.safe_load(text), newest, sys.argv[2])
+        head = "".join(line for line in text.splitlines(keepends=True) if line[0] == "#")
+        MINUTES.write_text(head + yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
     for one in FILES:
         one.write_text(written(one), encoding="utf-8")

@@ -8,7 +8,8 @@ Proves:    exit code 0 and a complete output; one world of the ranks asked for; 
            processor and memory
 Judged by: references of hpl [GFLOP/s], dgemm_star [GFLOP/s], stream_copy_star [GB/s],
            stream_triad_star [GB/s], ptrans [GB/s], and 9 more; the peak of each
-Takes:     at most 120 min for a launch; in the smoke profile: 1 of 1 cases
+Takes:     6 s a case (smoke, 2 cores); 2 min a case (full, 2 cores); at most 120 min for a
+           launch; in the smoke profile: 1 of 1 cases
 
 N, NB and P x Q follow from the memory and the cores of the partition. The test reports HPL as a
 percentage of the DGEMM that the same run measured. This ratio does not depend on other load on the

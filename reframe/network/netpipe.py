@@ -9,7 +9,8 @@ Proves:    exit code 0 and a complete output; the transport that carried the byt
            UCX; one world of the ranks asked for; a pass clears latency and rate
 Judged by: references of latency_8B [us], latency_1MiB [us], bandwidth_1MiB [MB/s]; the shape of
            the curve
-Takes:     at most 10 min for a launch; in the smoke profile: 8 of 8 cases
+Takes:     up to 3 s a case (smoke, 4 emulated nodes); 9 to 16 s a case (full, 2 cores); at most
+           10 min for a launch; in the smoke profile: 8 of 8 cases
 """
 
 import reframe as rfm

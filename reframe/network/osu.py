@@ -11,7 +11,8 @@ Proves:    exit code 0 and a complete output; the transport that carried the byt
            UCX; one world of the ranks asked for; a pass clears latency and rate
 Judged by: references of latency_8B [us], latency_8KiB [us], latency_64KiB [us], latency_1MiB
            [us], bandwidth_8B [MB/s], and 7 more; the shape of the curve; the peak of each
-Takes:     at most 10 min for a launch; in the smoke profile: 136 of 256 cases
+Takes:     up to 18 s a case (smoke, 2 cores); up to 12 s a case (full, 2 cores); at most 10 min
+           for a launch; in the smoke profile: 136 of 256 cases
 
 There are two families, which are never mixed. `Osu` runs the C programs. `OsuPy` runs the Python
 ports that mpi4py ships, on stacks without the C programs.

@@ -9,7 +9,8 @@ Proves:    exit code 0 and a complete output; an answer of every node; a pass cl
            rate
 Judged by: references of latency_median [us], bandwidth_median [MB/s], bandwidth_bisection [MB/s],
            congestion_factor [1]
-Takes:     as long as its size needs; in the smoke profile: 5 of 10 cases
+Takes:     12 s a case (smoke, 4 emulated nodes); as long as its size needs; in the smoke profile:
+           5 of 10 cases
 
 `Tournament`: every node meets every other. It names the node that is slow.
 A benchmark on two nodes shows only that something between them is slow. A benchmark on all nodes

@@ -10,7 +10,8 @@ Proves:    exit code 0 and a complete output; the transport that carried the byt
            UCX
 Judged by: references of bandwidth [MB/s], latency_8B [us], bandwidth_1MiB [MB/s],
            bandwidth_per_memory_copy [1], messages_8B [1/s], and 4 more; the peak of each
-Takes:     at most 2 or 5 min for a launch; in the smoke profile: 30 of 30 cases
+Takes:     under 1 s a case (smoke, 4 emulated nodes); up to 21 s a case (full, 2 cores); at most
+           2 or 5 min for a launch; in the smoke profile: 30 of 30 cases
 
 The test divides the bandwidth of messages by the bandwidth of a memory copy (`ucx_info -M`) on the
 same machine. This ratio has a meaning on any machine.

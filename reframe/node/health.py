@@ -6,7 +6,8 @@ Where:     +intra-node, or +inter-node, or +storage
 Stacks:    any
 Proves:    exit code 0 and a complete output
 Judged by: references of load_per_cpu [1], memory_available [1]
-Takes:     at most 2 min for a launch; in the smoke profile: 1 of 1 cases
+Takes:     under 1 s a case (smoke, 2 cores); under 1 s a case (full, 2 cores); at most 2 min for
+           a launch; in the smoke profile: 1 of 1 cases
 
 A benchmark on a node that is busy, swaps, is clocked down or has a full disk is not a measurement.
 The site sets the limits (`health` in the partition's extras). The record keeps all findings.

@@ -8,7 +8,8 @@ Where:     +intra-node
 Stacks:    any
 Proves:    exit code 0 and a complete output
 Judged by: its evidence alone
-Takes:     at most 1 min for a launch; in the smoke profile: 30 of 30 cases
+Takes:     under 1 s a case (smoke, 2 cores); under 1 s a case (full, 2 cores); at most 1 min for
+           a launch; in the smoke profile: 30 of 30 cases
 
 ReFrame does not select the tests of a missing program. Without this check they would vanish
 silently.

@@ -6,7 +6,8 @@ Where:     +intra-node
 Stacks:    any
 Proves:    exit code 0 and a complete output
 Judged by: its evidence alone
-Takes:     at most 1 min for a launch; in the smoke profile: 1 of 1 cases
+Takes:     under 1 s a case (full, 2 cores); at most 1 min for a launch; in the smoke profile: 1
+           of 1 cases
 
 ReFrame skips a file that does not import, and a test that cannot be made, with a warning and exit
 code 0. A reference that no test can look up judges nothing. A metric without a reference fails

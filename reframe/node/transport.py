@@ -7,7 +7,8 @@ Where:     +intra-node, or +intra-node +<transport>, or +inter-node +<transport>
 Stacks:    any
 Proves:    exit code 0 and a complete output
 Judged by: its evidence alone
-Takes:     at most 1 min for a launch; in the smoke profile: 8 of 8 cases
+Takes:     under 1 s a case (full, 2 cores); at most 1 min for a launch; in the smoke profile: 8
+           of 8 cases
 
 ReFrame does not select tests over a transport that a partition lacks. Without this check they
 would vanish silently. UCX must be able to open each transport in the partition's features.

@@ -9,7 +9,8 @@ Proves:    exit code 0 and a complete output; the file system, and how the file 
            clears write and read
 Judged by: references of write [KiB/s], rewrite [KiB/s], read [KiB/s], reread [KiB/s]; the peak of
            each
-Takes:     at most 60 min for a launch; in the smoke profile: 2 of 4 cases
+Takes:     under 1 s a case (smoke, 2 cores); 5 to 43 s a case (full, 2 cores); at most 60 min for
+           a launch; in the smoke profile: 2 of 4 cases
 
 One stream writes and reads in the directory of a storage partition. docs/storage.md describes the
 effect of caches on the numbers.

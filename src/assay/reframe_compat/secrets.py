@@ -11,9 +11,11 @@ from reframe.frontend import reporting
 
 from assay.node import recorded
 
+_known = functools.cache(recorded.listed)  # a run writes thousands of lines
+
 
 def _format(self: Any, of_reframe: Any, record: Any) -> str:
-    return recorded.redacted(of_reframe(self, record), recorded.listed())
+    return recorded.redacted(of_reframe(self, record), _known())
 
 
 def _variables(self: Any, of_reframe: Any) -> None:

@@ -14,7 +14,7 @@ from assay.opinions.parse import ucx_info
 from assay.parse import ParseError, openmpi, registry, ucx_log
 
 #: Length of a line [B]. A parser took three seconds for such a line where each of its characters
-#: began a search to its end. A short run takes lines of a quarter of it.
+#: began a search to its end. A short run takes lines of a sixteenth of it.
 LENGTH = 1 << 20
 
 #: Length of a text of many lines [B].
@@ -53,7 +53,7 @@ REAL = {
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_long_line_takes_no_longer_than_its_length(name, short):
-    length = LENGTH // 4 if short else LENGTH
+    length = LENGTH // 16 if short else LENGTH
     before = REAL[name].read_text() if name in REAL else ""
     for piece in PIECES:
         for begin in ("", before):

@@ -150,10 +150,14 @@ def references(baseline: Mapping[str, Any], places: Places) -> list[dict[str, An
     """The entries as references of the partitions with that place and all of that hardware."""
     found = []
     for each in baseline["entries"]:
-        of = each["place"], each["hardware"]
         stack = ", ".join(f"{name} {version}" for name, version in each["stack"].items())
         where = f"baseline of {each['nodes']} nodes of this hardware, {stack}"
-        if names := [name for name, *there in places if (*there,) == of]:
+        names = [
+            name
+            for name, place, hardware in places
+            if place == each["place"] and each["hardware"].items() <= hardware.items()
+        ]
+        if names:
             found.append({
                 "for": {"partition": names, **each["case"]},
                 "metrics": {name: _bounded(said) for name, said in each["metrics"].items()},

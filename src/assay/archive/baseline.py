@@ -105,7 +105,7 @@ def places_of(partitions: Sequence[Mapping[str, Any]]) -> Places:
     ]
 
 
-def entries(
+def of_calibration(
     samples: Sequence[launches.Sample], cases: Sequence[Case], places: Places
 ) -> list[dict[str, Any]]:
     """The entries of a file, from the launches of a calibration.
@@ -146,14 +146,18 @@ def _quantiles(values: Sequence[float]) -> list[float]:
     return [float(f"{ordered[round(q * (len(ordered) - 1))]:.6g}") for q in QUANTILES]
 
 
-def references(baseline: Mapping[str, Any], places: Places) -> list[dict[str, Any]]:
+def as_references(baseline: Mapping[str, Any], places: Places) -> list[dict[str, Any]]:
     """The entries as references of the partitions with that place and all of that hardware."""
     found = []
     for each in baseline["entries"]:
-        of = each["place"], each["hardware"]
         stack = ", ".join(f"{name} {version}" for name, version in each["stack"].items())
         where = f"baseline of {each['nodes']} nodes of this hardware, {stack}"
-        if names := [name for name, *there in places if (*there,) == of]:
+        names = [
+            name
+            for name, place, hardware in places
+            if place == each["place"] and each["hardware"].items() <= hardware.items()
+        ]
+        if names:
             found.append({
                 "for": {"partition": names, **each["case"]},
                 "metrics": {name: _bounded(said) for name, said in each["metrics"].items()},
@@ -184,7 +188,7 @@ def _write(args: argparse.Namespace, places: Places) -> str:
     reports = args.reports or [session.newest(session.results())]
     sessions = [session.load_session(report) for report in reports]
     cases = [case for each in sessions for case in each.attempts]
-    found = entries(launches.samples(sessions, args.site), cases, places)
+    found = of_calibration(launches.samples(sessions, args.site), cases, places)
     if not found:
         raise BundleError(
             f"{args.folder / args.site}: no measured case is on a partition that names the hardware"
@@ -208,7 +212,7 @@ def _use(args: argparse.Namespace, site: Path, places: Places) -> str:
         raise Refused(fault)
     for each in document["entries"]:
         peaks.check_hardware(site, each["hardware"])
-    if not (found := references(document, places)):
+    if not (found := as_references(document, places)):
         of = sorted({f"{each['place']} {each['hardware']}" for each in document["entries"]})
         here = sorted(f"{place} {hardware}" for _, place, hardware in places)
         raise Refused(f"it is of {'; '.join(of)}; {site} has {'; '.join(here) or 'none named'}")

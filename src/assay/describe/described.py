@@ -414,7 +414,7 @@ def gpus(
 
 def devices(count: int, listed: Sequence[str]) -> list[dict[str, Any]]:
     """The GPUs of a node for ReFrame; those whose driver says that they are emulated say so."""
-    emulated = {"arch": EMULATED} if any(EMULATED in model for model in listed) else {}
+    emulated = {"arch": EMULATED} if any(EMULATED in model.lower() for model in listed) else {}
     return [{"type": "gpu", "num_devices": count, **emulated}]
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from assay.prove.mpi import OPEN_MPI
 from assay.prove.transports import TRANSPORTS
 from assay.store.cases import grouped
 from assay.store.record import Record
@@ -67,7 +68,13 @@ def used(case: Record) -> set[str]:
     lanes = [str(lane).partition("/")[0] for lane in mapping(case.proof.get("lanes"))]
     ways = str(mapping(case.proof.get("nccl")).get("pairs"))
     transport = case.transport or str(case.parameters.get("transport", ""))
-    rdma = {transport, *lanes} & _RDMA or "NET/IB" in ways
+    # Of an MPI whose path nobody can read, and of a pml that leaves it to the fabric's own library,
+    # the counters of the port are all that there is.
+    unread = case.proof.get("mpi") not in (None, OPEN_MPI.word) or "cm" in str(
+        case.proof.get("pml")
+    )
+    crossed = unread and bool(mapping(case.proof.get("link")).get("moved"))
+    rdma = {transport, *lanes} & _RDMA or "NET/IB" in ways or crossed
     found = {*case.device.split(",")} if rdma else set()
     shown = " ".join([*lanes, ways, *(metric.name for metric in case.metrics)])
     return found | ({NVLINK} if _BETWEEN_GPUS.search(shown) else set())

@@ -114,6 +114,8 @@ def test_other_hardware_is_refused_in_one_line(
     bench: Bench, site: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(bench, site)
+    assert site("use", "--any-signer", hardware={**LINK, "processor": "any"}) == Exit.PASS
+    (bench.site / baseline.FILE).unlink()
     for other in ({"link": "slow"}, {}):
         capsys.readouterr()
         assert site("use", "--any-signer", hardware=other) == Exit.NOT_VALID
@@ -155,10 +157,10 @@ def test_a_changed_file_and_an_unknown_signer_are_refused(  # noqa: PLR0913, PLR
 def test_what_says_nothing_of_other_machines_is_left_out() -> None:
     at = {"inter-node": [("fabric", "inter-node", LINK)], "else": [("fabric", "intra-node", LINK)]}
     sample, case = measured()
-    assert len(baseline.entries([sample], [case], at["inter-node"])) == 1
-    assert baseline.entries([sample], [case], at["else"]) == []  # the processor is not named
-    assert baseline.entries([sample], [case], []) == []
+    assert len(baseline.of_calibration([sample], [case], at["inter-node"])) == 1
+    assert baseline.of_calibration([sample], [case], at["else"]) == []  # the processor is not named
+    assert baseline.of_calibration([sample], [case], []) == []
     hpl = structs.replace(case, kind="compute")
-    assert baseline.entries([sample], [hpl], at["inter-node"]) == []
+    assert baseline.of_calibration([sample], [hpl], at["inter-node"]) == []
     sample, case = measured(hosts=4)  # the time depends on the number of nodes
-    assert baseline.entries([sample], [case], at["inter-node"]) == []
+    assert baseline.of_calibration([sample], [case], at["inter-node"]) == []

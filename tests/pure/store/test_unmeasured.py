@@ -93,6 +93,25 @@ def test_nccl_over_the_adapters_measures_the_devices_of_its_partition(tmp_path: 
     assert unmeasured.links(PLAIN, [health(tmp_path), by["NET/Socket"]])[0]
 
 
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        ({"mpi": "intelmpi"}, True),
+        ({"mpi": "openmpi", "pml": ["cm"]}, True),
+        ({"mpi": "openmpi", "pml": ["ob1"]}, False),  # IP over InfiniBand, perhaps
+    ],
+)
+def test_of_an_mpi_whose_path_nobody_reads_the_counters_of_the_port_count(
+    tmp_path: Path, said: dict[str, Any], counts: bool
+) -> None:
+    port(tmp_path, "mlx5_0:1", "InfiniBand", EDR)
+    link = {"link": {"device": "mlx5_0:1", "moved": {"node01": {"sent": 9}}}}
+    cases = [health(tmp_path), osu("", "mlx5_0:1", proof={**said, **link})]
+    assert (unmeasured.links(PLAIN, cases)[0] == []) is counts
+    cases[1].proof.pop("link")
+    assert unmeasured.links(PLAIN, cases)[0]
+
+
 def test_rails_of_a_measured_kind_are_named_and_no_fault_but_a_slower_one_is(
     tmp_path: Path,
 ) -> None:

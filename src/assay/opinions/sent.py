@@ -9,7 +9,6 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from assay import files, judge
@@ -49,7 +48,7 @@ _MACHINE = "what the machine should deliver: no --site is named, and no link tha
 
 
 def parse_command(args: argparse.Namespace) -> int:
-    """Print the verdict on one output with its reasons, and draw it."""
+    """Print the verdict on one output with its reasons."""
     site = args.folder / (args.site or "any")
     try:
         hardware = _pairs(args.hardware, "--hardware link=infiniband-hdr")
@@ -62,7 +61,6 @@ def parse_command(args: argparse.Namespace) -> int:
         if args.site:
             case = _pairs(args.case, "--case partition=NAME")
             judged.by(References.load(site / "references.yaml"), case)
-        drawn = judged.draw(args.plot, Path(args.file))
     except (ParseError, ReferencesError) as error:
         named = f"{args.file}: " if isinstance(error, ParseError) else ""
         print(f"assay judge: {named}{error}", file=sys.stderr)
@@ -75,7 +73,6 @@ def parse_command(args: argparse.Namespace) -> int:
     for unknown, seen in ((_WITNESS, False), (_LOGGED, judged.ways), (_MACHINE, judged.compared)):
         if not seen:
             print(f"  not known: {unknown}")
-    print(f"plot: {drawn}" if drawn else "no plot: it has no values by message size")
     return Exit[verdict.name]
 
 
@@ -172,30 +169,6 @@ class _Judged:
             has = "; ".join(references.having(values)) or f"no value of {self.parsed.program}"
             raise ReferencesError(f"{references.path}: {why}; --case says which: it has {has}")
         self.compared = True
-
-    def draw(self, output: Path | None, name: Path) -> Path | None:
-        """Draws the values over the message size; None if it has none."""
-        from assay.show import figure, plots  # noqa: PLC0415 - matplotlib takes a second
-
-        lines, column, units = [], "", self.parsed.units
-        for of, rows in self.tables.items():
-            buses = [name for name in rows[0] if name.startswith("bus_bandwidth")]
-            column = (*buses, curves.column(rows) or "size")[0]
-            if len(line := figure.points(rows, "size", column)) > 1:
-                lines.append(plots.Line(of or self.parsed.program, line))
-        if not lines:
-            return None
-        if self.link is not None and units[column] in ("MB/s", "GB/s"):
-            ends = [x for line in lines for x, _ in line.points]
-            rate = self.link / (1e3 if self.nccl else 1)
-            lines.append(plots.Line(self.name, ((min(ends), rate), (max(ends), rate))))
-        words, title = column.replace("_", " "), f"{self.verdict.value}: {name.name}"
-        drawing = plots.Lines(words, units[column], "size", tuple(lines), plots.SIZES, base=10)
-        made = figure.of_lines(words, f"{title}, {self.parsed.program}", drawing, ())
-        output = output or Path(f"{name.stem}.svg")
-        picture = plots.png(made.canvas) if output.suffix == ".png" else made.document
-        files.write_file(output, picture, ReferencesError, "; name another place with --plot FILE")
-        return output
 
 
 def _pattern(parsed: Parsed) -> str:

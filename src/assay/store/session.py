@@ -95,10 +95,6 @@ def newest(results: Path) -> Path:
             f"{results}: the last run ({said}) did not start: no case ran, and the output of "
             f"reframe or make says why{older}"
         )
-    # Results of a version that did not note the last start.
-    latest = (results / run_folder.LATEST).resolve()
-    if run_folder.read_plan(latest) and not run_folder.run_report(latest):
-        return latest
     if not reports:
         raise ReportError(
             f"{results / 'reports'}: no run-report-*.json here: no test was selected, or nothing "

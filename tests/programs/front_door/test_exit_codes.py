@@ -174,7 +174,7 @@ def _judge(here: Here, code: int) -> int:
         sent.write_text(title + rows)
     file = {Exit.PASS: SOUND, Exit.UNKNOWN: here.folder / "nothing"}.get(Exit(code), sent)
     link = ("--hardware", "link=infiniband-edr")
-    return assay("judge", file, *link, "--plot", here.folder / "plot.svg")
+    return assay("judge", file, *link)
 
 
 def _sites(here: Here, code: int) -> int:

@@ -88,7 +88,9 @@ def _named(test: Any, role: str) -> Hardware | None:
 def processor_peak(test: Any, cores: int) -> float | None:
     """What so many cores of a test's partition compute at their nominal clock [GFLOP/s]."""
     processor = _named(test, "processor")
-    return peaks.processor_fp64(processor, cores) if processor else None
+    # The models of most processors have different clocks; the site states that of its own.
+    clock = test.current_partition.extras.get("clock_hz", 0) / 1e9 or None
+    return peaks.processor_fp64(processor, cores, clock) if processor else None
 
 
 def most_of_clock(test: Any) -> float | None:

@@ -558,7 +558,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         place, parts = self.current_partition, judge.hardware(site.site_directory())
         cpus = place.processor.num_cpus
         wrong, groups = identity.of_job(Path(), parts, place.extras, cpus)
-        self.record.machine, now = tuple(groups), identity.kind(groups)
+        self.record.machine, now = tuple(groups), identity.hardware_of(groups)
         _, before = site.site_references().calibrated_under(self._keys())
         if now and before not in ("", now) and self.purpose != "calibration":
             said = (

@@ -20,6 +20,7 @@ from assay.show import plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
 from assay.show.strength import WORDS, said_loss
 from assay.show.view import View
+from assay.store import promise
 from assay.store.cases import Case, grouped
 from assay.store.record import Metric
 from assay.store.sanitize import line, mapping
@@ -273,6 +274,9 @@ def _settings(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
         its, place = case.settings, f"{case.partition}, {case.environ}"
         lines |= {(f"setting of the machine, {w}", "", value) for w, value in its.machine.items()}
         lines |= {("settings of the machine, sha256", place, its.sha256)} if its.sha256 else set()
+        for group in case.machine:
+            of = promise.few(group["nodes"])
+            lines |= {("what the nodes say they are", ", ".join(of), it) for it in group["parts"]}
         lines |= {("changes no measurement", "", note) for note in case.notes}
         lines |= {("may change what is measured", "", doubt) for doubt in case.doubts}
     return sorted(lines)

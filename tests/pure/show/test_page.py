@@ -211,6 +211,7 @@ def test_the_page_shows_the_settings_of_the_machine_and_those_that_nobody_asked_
         "NodeHealth@scratch",
         lambda record: record.update(
             settings={"sha256": "c0ffee", "machine": machine},
+            machine=[{"nodes": ["node07"], "parts": ["gpu unknown: x"], "hardware": []}],
             doubts=["MALLOC_ARENA_MAX=1 was set"],
             notes=["UCX_VFS_ENABLE=n was set"],
         ),
@@ -218,7 +219,8 @@ def test_the_page_shows_the_settings_of_the_machine_and_those_that_nobody_asked_
     page = render(results)
     provenance = page[page.index('id="provenance"') :]
     for said in ("openmpi-mca-params.conf:71", "btl_tcp_if_include = lo", "c0ffee",
-                 "UCX_VFS_ENABLE=n was set", "MALLOC_ARENA_MAX=1 was set"):  # fmt: skip
+                 "UCX_VFS_ENABLE=n was set", "MALLOC_ARENA_MAX=1 was set", "node07",
+                 "gpu unknown: x"):  # fmt: skip
         assert said in provenance
     banner = page[: page.index('id="suspects"')]
     assert "UCX_VFS_ENABLE" not in banner

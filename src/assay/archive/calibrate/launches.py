@@ -134,7 +134,7 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
     sample.printed.append(states.measured(rows, units))
     sample.nodes.update(case.nodes)
     sample.settings.update(filter(None, [case.settings.sha256]))
-    sample.hardware.update(filter(None, [identity.kind(case.machine)]))
+    sample.hardware.update(filter(None, [identity.hardware_of(case.machine)]))
     sample.stack = case.stack
     if session.start is not None:
         sample.date = max(sample.date, session.start.date())
@@ -154,8 +154,8 @@ def _counts(measured: Sequence[Sample]) -> list[str]:
                "launches") for name, values in s.metrics.items()),
             (len(s.settings) > 1, "the settings of the machine changed between its launches: assay "
              "report shows them; calibrate again when all nodes have the same"),
-            (len(s.hardware) > 1, f"its launches had different hardware: {'; '.join(s.hardware)}; "
-             "give each kind of node a partition of its own"),
+            (len(s.hardware) > 1, "its launches had different hardware: "
+             f"{'; '.join(sorted(s.hardware))}; give each kind of node a partition of its own"),
             (states.copied(s.printed), f"its {s.launches} launches are identical to the last "
              "digit: no program measured them all; look at its outputs"),
         )  # fmt: skip

@@ -118,3 +118,10 @@ def test_a_session_of_the_future_is_refused():
     year = date.today().year + 2
     with pytest.raises(CalibrationError, match=rf"^a.json: its date {year}-01-02 lies in the futu"):
         launches.samples([session("a.json", year)], "here")
+
+
+def test_launches_on_different_hardware_are_no_calibration():
+    one = launches.Sample({"test": "Osu"}, launches=6, printed=[(1.0,), (2.0,)])
+    one.hardware |= {"gpu h100-sxm5-80gb", "gpu gh200-96gb"}
+    (fault,) = launches._counts([one])
+    assert "had different hardware: gpu gh200-96gb; gpu h100-sxm5-80gb; give each kind of" in fault

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from assay import metrics
-from assay.judge import peaks, reference_files
+from assay.judge import peaks, published, reference_files
 from assay.sites import Vocabulary, site_yaml, vocabulary
 from assay.store import promise
 
@@ -27,6 +27,7 @@ KINDS: dict[str, Any] = {
     "assay": site_yaml.SiteFile,
     "calibrated": reference_files.Included,
     "hardware": peaks.Known,
+    "floors": published.FloorsFile,
     "hardware-kind": peaks.Parts,
     "promise": promise.File,
     "references": reference_files.Document,

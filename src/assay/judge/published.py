@@ -125,7 +125,7 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
         return f"{many}: {low:.0%} to {high:.0%} of the peak; {self.why}{weak}"
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class FloorsFile(msgspec.Struct, forbid_unknown_fields=True):
     """The file has `floors`."""
 
     floors: list[Floor]
@@ -152,7 +152,7 @@ def read_floors(path: Path) -> Sequence[Floor]:
 
     :raises ReferencesError: the file is not YAML, or an entry does not follow its rule.
     """
-    return files.read_shape(path, _File, ReferencesError).floors
+    return files.read_shape(path, FloorsFile, ReferencesError).floors
 
 
 def bound(  # noqa: PLR0913, PLR0917 - the facts of one metric

@@ -390,7 +390,7 @@ def _made(path: Path) -> Sequence[_Entry]:
     try:
         return reference_files.read_references(path, reference_files.Included)["references"] or ()
     except ReferencesError as error:
-        mend = "take it back from version control, or delete it and make it again"
+        mend = "take it back from version control, or delete it and calibrate again"
         raise ReferencesError(f"{error}; {mend}") from None
 
 

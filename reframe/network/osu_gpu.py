@@ -25,14 +25,13 @@ from dataclasses import dataclass
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
-from reframe.utility import udeps
 
 from assay.declared import OF_NETWORK
 from assay.gpu import accelerator, gpu_health, gpu_paths
 from assay.gpu.bases import GpuMixin
-from assay.parse import Parsed, osu
+from assay.parse import osu
 from assay.prove import links
-from assay.run import StrictCheck
+from assay.run import relation
 from assay.run.mpi import MpiCheck
 from assay.run.site import link_peaks, site_file
 from assay.run.ucx import text
@@ -234,13 +233,12 @@ RELATIONS = {
 
 
 @rfm.simple_test
-class OsuGpuRelation(StrictCheck):
+class OsuGpuRelation(relation.Relation):
     """The ratio of two measurements of one run: a bound on it holds on any machine."""
 
     relation = parameter(list(RELATIONS))
     kind = "network"
     tags = {"network", "gpu"}
-    executable = "true"
     declares = {"ratio": "1"}
 
     @run_after("init")
@@ -249,15 +247,13 @@ class OsuGpuRelation(StrictCheck):
         self.valid_systems = [f"+gpu +{chosen.place}"]
         self.descr = f"{self.relation}, same run"
         column = programs.BENCHMARKS[chosen.benchmark].column
-        self.operand = {}
+        operands = {}
         for side in ("above", "below"):
             configuration, buffers, size = getattr(chosen, side)
-            (variant,) = OsuGpu.get_variant_nums(
-                benchmark=chosen.benchmark, buffers=buffers, configuration=configuration
-            )
-            case = OsuGpu.variant_name(variant)
-            self.operand[side] = (case, f"{column}_{size}")
-            self.depends_on(case, udeps.by_case)
+            asked = {"benchmark": chosen.benchmark, "buffers": buffers}
+            case = relation.variant(OsuGpu, **asked, configuration=configuration)
+            operands[side] = (case, f"{column}_{size}")
+        self.compare(**operands)
         # Only stacks that have both operands.
         self.valid_prog_environs = [
             f"+osu-{gpu.word} +ucx +mpi"
@@ -265,13 +261,5 @@ class OsuGpuRelation(StrictCheck):
             if gpu in gpu_paths.with_configuration(chosen.below[0])
         ]
 
-    def read(self):
-        rows = tuple(
-            {"side": side, "metric": metric, "value": self.getdep(case).value(metric)}
-            for side, (case, metric) in self.operand.items()
-        )
-        return Parsed("assay", "relation", None, True, rows, {"value": "1"})
-
     def measure(self, parsed):
-        above, below = (parsed.quantity("value", side=side) for side in ("above", "below"))
-        return {"ratio": above.value / below.value}
+        return {"ratio": self.ratio(parsed, "above", "below")}

@@ -15,7 +15,7 @@ not an excuse: on the nodes of a cluster it is a fault of the node.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -90,7 +90,7 @@ class Others(msgspec.Struct, frozen=True):
     processors: float
     cores: int
     stolen: float = 0.0
-    ours: float = field(default=0.0, compare=False)
+    ours: float = 0.0
 
     def __str__(self) -> str:
         stolen = f", {self.stolen:.1f} of them other machines" if self.stolen >= 0.05 else ""

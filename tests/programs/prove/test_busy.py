@@ -229,7 +229,7 @@ READINGS = (
 
 def test_a_launch_file_with_the_share_of_others():
     assert launch.parse_launch(LAUNCH).others is None
-    assert launch.parse_launch(LAUNCH + READINGS).others == Others(1.0, 2)
+    assert launch.parse_launch(LAUNCH + READINGS).others == Others(1.0, 2, ours=0.5)
     assert launch.parse_launch(LAUNCH + "\n\n").others is None
     with pytest.raises(ValueError, match=r"assay\.launch is torn"):
         launch.parse_launch(LAUNCH + READINGS.splitlines()[0] + "\n")

@@ -63,7 +63,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(core: Path, *words: object, code: int = 0, **variables: str) -> str:
     """What a command prints that has the core as its library and ends with this code."""
-    place = {"PYTHONPATH": str(core / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    place = {"PYTHONPATH": str(core / "src")}
     done = shell.run(*words, cwd=core, **place, **variables)
     assert done.returncode == code, done.stdout
     return str(done.stdout)

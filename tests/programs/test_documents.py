@@ -116,7 +116,7 @@ def contents(folder):
 
 def in_copy(copy, *command):
     """Runs a command in a copy of the checkout, whose library goes before the installed one."""
-    variables = {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    variables = {"PYTHONPATH": str(copy / "src")}
     done = shell.run(*command, cwd=copy, **{**os.environ, **variables})
     assert done.returncode == 0, done.stdout[-5000:]
     return done.stdout

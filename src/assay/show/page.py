@@ -204,7 +204,8 @@ def themed(svg: str) -> str:
 def expected(metric: Metric) -> str:
     """Reference and bounds of a metric in words; empty if it has none of them."""
     low, high = (quantity(b, metric.unit) for b in (metric.lower, metric.upper))
-    parts = [] if metric.reference is None else [quantity(metric.reference, metric.unit)]
+    stated = metric.reference not in (None, metric.lower, metric.upper)
+    parts = [quantity(metric.reference, metric.unit)] if stated else []
     if metric.lower is not None and metric.upper is not None:
         parts.append(f"{low} to {high}")
     elif metric.lower is not None:

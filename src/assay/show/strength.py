@@ -69,9 +69,9 @@ class Strength:
         judged = [f"{number} {WORDS[name]}" for name, number in self.cases.items()]
         losses = [f"{part} {said_loss(loss)}" for part, loss in self.losses.items()]
         lines = [f"judged: {', '.join(judged)}"] if judged else []
-        lines += [f"it would have been red: {', '.join(losses)}"] if losses else []
+        lines += [f"the least loss that would have been red: {', '.join(losses)}"] if losses else []
         return lines + (
-            [f"no loss would have been red: {', '.join(self.blind)}"] if self.blind else []
+            [f"no loss would have been red of: {', '.join(self.blind)}"] if self.blind else []
         )
 
 

@@ -58,8 +58,8 @@ def test_a_run_says_by_what_its_cases_were_judged_and_what_it_would_have_seen():
     assert found.said == [
         "judged: 1 by references of the site, 1 by what machines of this hardware publish, "
         "1 by bounds of any machine",
-        "it would have been red: network 4 % slower, disk 40 times slower",
-        "no loss would have been red: memory",
+        "the least loss that would have been red: network 4 % slower, disk 40 times slower",
+        "no loss would have been red of: memory",
     ]
     assert not found.wide_only
     assert Strength.of(cases[2:]).wide_only

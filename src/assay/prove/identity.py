@@ -272,7 +272,7 @@ def of_job(
     return wrong, list(groups.values())
 
 
-def hardware_of(groups: Iterable[Mapping[str, Any]]) -> str:
+def kind_of_nodes(groups: Iterable[Mapping[str, Any]]) -> str:
     """The GPUs and processors of the groups of nodes in a record; empty if none is known."""
     names = {name for group in groups for name in group["hardware"]}
     return ", ".join(sorted(name for name in names if name.startswith(("gpu ", "processor "))))

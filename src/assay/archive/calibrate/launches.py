@@ -134,7 +134,7 @@ def _add(found: dict[Key, Sample], case: Case, session: Session) -> None:
     sample.printed.append(states.measured(rows, units))
     sample.nodes.update(case.nodes)
     sample.settings.update(filter(None, [case.settings.sha256]))
-    sample.hardware.update(filter(None, [identity.hardware_of(case.machine)]))
+    sample.hardware.update(filter(None, [identity.kind_of_nodes(case.machine)]))
     sample.stack = case.stack
     if session.start is not None:
         sample.date = max(sample.date, session.start.date())

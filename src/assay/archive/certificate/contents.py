@@ -195,7 +195,7 @@ def _statement(run: Session, again: Iterable[Again]) -> dict[str, Any]:
         "start": run.start.isoformat() if run.start else None,
         "host": run.host,
         "nodes": sorted({node for case in run.cases for node in case.hosts}),
-        "hardware": identity.hardware_of(group for case in run.cases for group in case.machine),
+        "hardware": identity.kind_of_nodes(group for case in run.cases for group in case.machine),
         "command": run.command,
         "suite": suites,
         "cases": [_case(case, by_case.get(id(case)) or Again(case)) for case in run.cases],

@@ -15,7 +15,7 @@ from assay.declared import PARTITION, Figure, as_json
 from assay.show import figure
 from assay.show import figures as drawings
 from assay.store import run_folder, session
-from assay.store.record import figures
+from assay.store.cases import figures
 from studies.validation import HOSTS
 
 

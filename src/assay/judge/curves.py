@@ -68,9 +68,6 @@ PER_BYTE, LEAST_VARIATION = 1 << 10, 1.001
 #: than a rank may wait for a core [s]. A recorded healthy cell of 128 KiB was 107 times slower.
 SLOW_CELL, STALL = 50.0, 0.1
 
-#: Begin of the keys of ratios that other work on the machine cannot raise.
-TOO_FAST = ("fastest ", "link ", "stub ")
-
 #: What to do about times that cannot be.
 _UNMEASURED = "these times were not measured, look at the output"
 

@@ -31,6 +31,9 @@ class Ratio(NamedTuple):
 Ratios = Mapping[str, Ratio]
 
 
+#: Begin of the keys of ratios that other work on the machine cannot raise.
+TOO_FAST = ("fastest ", "link ", "stub ")
+
 #: A rate of bytes in times of its peak that is one of bits: 94 to 101 % of the peak, eight times.
 BITS = (7.5, 8.1)
 

@@ -10,7 +10,8 @@ from typing import Any
 from reframe.core.exceptions import ReframeSyntaxError
 
 from assay import metrics
-from assay.judge import Ratios, curves
+from assay.judge import Ratios
+from assay.judge.plausible import TOO_FAST
 from assay.parse import Parsed, ParseError, Quantity
 from assay.store.record import Metric
 
@@ -106,6 +107,4 @@ def too_good(judged: Iterable[Metric], declared: Mapping[str, str], ratios: Rati
             return True
         if worse == "upper" and low is not None and value < low:
             return True
-    return any(
-        ratio.value > ratio.most for key, ratio in ratios.items() if key.startswith(curves.TOO_FAST)
-    )
+    return any(of.value > of.most for key, of in ratios.items() if key.startswith(TOO_FAST))

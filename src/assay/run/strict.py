@@ -26,7 +26,7 @@ from reframe.core.exceptions import PerformanceError, ReframeSyntaxError, Sanity
 from assay import accused, deadline, files, judge, reframe_compat, slurm
 from assay import metrics as known
 from assay.declared import Figure
-from assay.judge import RED, Peak, Ratios, ReferencesError, Verdict, curves, of_peak
+from assay.judge import RED, Peak, Ratios, ReferencesError, Verdict, of_peak
 from assay.parse import Parsed, formulas
 from assay.prove import busy, counters, launch, links, mpi, node_state, plan, steering
 from assay.reframe_compat import runner, testcase
@@ -35,6 +35,7 @@ from assay.run.ucx import text
 from assay.store import record as store
 
 if TYPE_CHECKING:
+    from assay.judge import curves
     from assay.prove.groups import Between
 
 #: How many problems the failure message of ReFrame names; the record has all of them.
@@ -602,6 +603,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             return  # the launch is left without a verdict
         if problems:
             self._fail(problems)
+        from assay.judge import curves  # noqa: PLC0415 - only a launch with metrics has a shape
+
         self._newest = {name: statistics.median(of_launch) for name, of_launch in values.items()}
         self._unjudged = self.unjudged(parsed)
         origins, curve = formulas.origins(measured), self._judged_curve(parsed)
@@ -653,6 +656,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _judged_curve(self, parsed: Parsed) -> tuple[str, curves.Once] | None:
         """The pattern by which rows are judged, and what a launch pays once; None for others."""
+        from assay.judge import curves  # noqa: PLC0415
+
         if not curves.column(parsed.rows):
             return None
         library = self.current_environ.extras.get("mpi", "openmpi")
@@ -667,6 +672,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self, parsed: Parsed, peaks: Mapping[str, Peak], curve: tuple[str, curves.Once] | None
     ) -> Ratios:
         """What must be plausible in the last launch; a calibration judges all launches itself."""
+        from assay.judge import curves  # noqa: PLC0415
+
         rates = {
             name: peak
             for name, peak in peaks.items()

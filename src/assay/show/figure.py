@@ -19,7 +19,7 @@ from assay.declared import Figure as Declared
 from assay.judge import Verdict
 from assay.quantities import better, binary, quantity, spaced
 from assay.show import plots
-from assay.show.plots import Drawing, Lines, Mark, Missing, Points
+from assay.show.plots import Drawing, Lines, Mark, Missing
 from assay.show.summary import as_csv
 from assay.store.cases import Case
 from assay.store.promise import few
@@ -70,12 +70,9 @@ class Figure:
         return self.words or self.caption
 
     @property
-    def header(self) -> tuple[str, ...]:
-        return tuple(map(str, (self.pivot or self.numbers)[0]))
-
-    @property
     def table(self) -> tuple[tuple[str, ...], ...]:
-        rows = (self.pivot or self.numbers)[1:]
+        """The table that the page shows, its head first."""
+        rows = self.pivot or self.numbers
         return tuple(tuple(c if isinstance(c, str) else spaced(c) for c in row) for row in rows)
 
     @cached_property
@@ -214,12 +211,6 @@ def positive(row: Mapping[str, object], columns: Iterable[str]) -> list[float] |
         if isinstance(value, (int, float)) and value is not True and drawable(value)
     ]
     return found if len(found) == len(names) else None
-
-
-def points(rows: Iterable[Mapping[str, object]], x: str, y: str) -> Points:
-    """Two columns of rows in order of x, without the rows that cannot be drawn."""
-    found = (positive(row, (x, y)) for row in rows)
-    return tuple(sorted((at[0], at[1]) for at in found if at))
 
 
 def count(case: Case, parameter: str) -> int | None:

@@ -20,7 +20,6 @@ from assay.show.figure import (
     lack,
     of_lines,
     pivot,
-    points,
     positive,
     reasons,
 )
@@ -128,7 +127,8 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
             if unit in units:
                 continue
             units.add(unit)
-            if len(found := points(case.parsed.rows, "size", column)) > 1:
+            pairs = (positive(row, ("size", column)) for row in case.parsed.rows)
+            if len(found := tuple(sorted((at[0], at[1]) for at in pairs if at))) > 1:
                 panel = _Panel.of(case, column)
                 key = (case.family, _rank(case.program), case.program, panel, unit)
                 groups.setdefault(key, []).append((case, found))

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Xml
 from assay import files
 from assay.judge import Verdict
 from assay.show import summary
-from assay.show.strength import said_loss
+from assay.show.strength import least_loss, said_loss
 from assay.show.view import View
 from assay.store.cases import Case
 
@@ -40,7 +40,8 @@ def _add(suite: Xml.Element, case: Case) -> None:
     properties = Xml.SubElement(entry, "properties")
     said = {f"{m.name} [{m.unit}]": repr(m.value) for m in case.metrics if m.value is not None}
     for m in case.metrics:
-        loss = f", {said_loss(m.least_loss)} is red" if m.least_loss else ""
+        its = least_loss(m)
+        loss = f", {said_loss(its)} is red" if its else ""
         said |= {f"{m.name} judged by": f"{m.yardstick}{loss}"} if m.yardstick else {}
     for name, value in {"verdict": word, **said}.items():
         Xml.SubElement(properties, "property", name=name, value=value)

@@ -22,7 +22,7 @@ from assay.exits import Exit
 from assay.judge import Verdict
 from assay.prove.launch import short_name
 from assay.show.remedies import again
-from assay.show.strength import PARTS, said_loss
+from assay.show.strength import PARTS, least_loss, said_loss
 from assay.show.suspects import Suspect, causes, suspects
 from assay.store import promise, session
 from assay.store.cases import Case, Session, grouped
@@ -166,7 +166,7 @@ def _part(kind: str, its: Iterable[Case], doubts: Iterable[Case], failed: Iterab
         for what, names in case.proves.items():
             if what in proofs and not judged.keys().isdisjoint(names):
                 proofs[what][case.test] = None
-                losses[what] += filter(None, (judged[n].least_loss for n in names if n in judged))
+                losses[what] += filter(None, (least_loss(judged[n]) for n in names if n in judged))
     if all(proofs.values()):
         # The part is proven as well as its worst seen side.
         least = max((min(found) for found in losses.values() if found), default=None)

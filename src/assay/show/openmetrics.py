@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from assay.exits import Exit
 from assay.show import nodes
+from assay.show.strength import least_loss
 from assay.show.view import View
 from assay.store.cases import Case
 
@@ -38,7 +39,7 @@ def render_metrics(view: View) -> str:
         "metric_lower_bound Its lower bound, in its unit.": [(k, m.lower) for k, m in values],
         "metric_upper_bound Its upper bound, in its unit.": [(k, m.upper) for k, m in values],
         "metric_least_loss The least factor of a loss that would have been red.": [
-            ({**k, "yardstick": m.yardstick or ""}, m.least_loss) for k, m in values
+            ({**k, "yardstick": m.yardstick or ""}, least_loss(m)) for k, m in values
         ],
     }
     text = []

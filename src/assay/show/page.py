@@ -18,7 +18,7 @@ from assay.judge import RED, Verdict
 from assay.quantities import quantity, spaced
 from assay.show import plots, remedies, summary, suspects
 from assay.show.figure import Absent, Section
-from assay.show.strength import WORDS, said_loss
+from assay.show.strength import WORDS, least_loss, said_loss
 from assay.show.view import View
 from assay.store import promise
 from assay.store.cases import Case, grouped
@@ -76,6 +76,7 @@ def render_page(
         number=spaced,
         quantity=quantity,
         expected=expected,
+        least_loss=least_loss,
         loss=said_loss,
         flatten=flatten,
         commands=commands,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.judge import ANY, YARDSTICKS, Verdict
+from assay.metrics import fault
 from assay.store.cases import Case, grouped
 from assay.store.record import Metric
 
@@ -49,7 +50,12 @@ class Strength:
 
     @classmethod
     def of(cls, cases: Sequence[Case]) -> Strength:
-        counted = Counter(filter(None, map(yardstick, cases)))
+        judged = [
+            {_yardstick(m) for m in case.metrics if m.verdict is not Verdict.RECORDED}
+            for case in cases
+        ]
+        first = (next((name for name in YARDSTICKS if name in used), "") for used in judged)
+        counted = Counter(filter(None, first))
         found = grouped((part, loss) for case in cases for part, loss in _losses(case))
         losses = {
             part: min(filter(None, found[part]), default=None) for part in PARTS if part in found
@@ -75,13 +81,7 @@ class Strength:
         )
 
 
-def yardstick(case: Case) -> str:
-    """The strongest yardstick of a case; empty if no metric of it was judged."""
-    used = {of_metric(m) for m in case.metrics if m.verdict is not Verdict.RECORDED}
-    return next((name for name in YARDSTICKS if name in used), "")
-
-
-def of_metric(metric: Metric) -> str:
+def _yardstick(metric: Metric) -> str:
     """What judged a metric. Records of a version that did not say it are of the site."""
     return its if (its := metric.yardstick) in YARDSTICKS else YARDSTICKS[0]
 
@@ -97,7 +97,18 @@ def _losses(case: Case) -> Iterable[tuple[str, float | None]]:
         names = {name for word in words for name in case.proves.get(word, ())}
         for metric in case.metrics:
             if metric.name in names:
-                yield part, metric.least_loss
+                yield part, least_loss(metric)
+
+
+def least_loss(metric: Metric) -> float | None:
+    """The least factor by which a worse value would have been red; None if none would."""
+    value, lower, upper = metric.value, metric.lower, metric.upper
+    if value is None or value <= 0 or metric.verdict is not Verdict.PASS:
+        return None
+    above = upper / value if upper is not None else None
+    below = value / lower if lower else None
+    losses = {"lower": (below,), "upper": (above,)}.get(fault(metric.unit), (above, below))
+    return min((loss for loss in losses if loss is not None), default=None)
 
 
 def said_loss(loss: float) -> str:

@@ -41,7 +41,11 @@ class View(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, session: Session) -> View:
-        brief = [_without_numbers(case) for case in session.cases]
+        # What groups, counts and ranks needs no value, and no row.
+        brief = []
+        for case in session.cases:
+            its = (Metric(m.name, unit=m.unit, verdict=m.verdict, why=m.why) for m in case.metrics)
+            brief.append(replace(case, metrics=tuple(its), parsed=Output()))
         run = replace(session, cases=tuple(brief), attempts=())
         causes = suspects.causes(summary.sorted_cases(brief))
         accused = suspects.suspects(causes)
@@ -56,9 +60,3 @@ class View(msgspec.Struct, frozen=True):
             session, brief, metrics, counts, outcome, code, causes, accused, rows, drains, whole,
             Strength.of(session.cases),
         )  # fmt: skip
-
-
-def _without_numbers(case: Case) -> Case:
-    """The case for what groups, counts and ranks: no value, and no row."""
-    named = (Metric(m.name, unit=m.unit, verdict=m.verdict, why=m.why) for m in case.metrics)
-    return replace(case, metrics=tuple(named), parsed=Output())

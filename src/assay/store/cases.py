@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from assay import metrics
+from assay import declared, metrics
 from assay.judge import RED, Verdict
-from assay.store.record import Output, Record, fields
+from assay.store.record import Output, Record
 from assay.store.run_folder import NO_PLAN, Plan
-from assay.store.sanitize import line
+from assay.store.sanitize import known_fields, line, maker
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -80,6 +80,27 @@ class Case(Record):
         """What references of the case are looked up by."""
         places = {key: getattr(self, key) for key in ("partition", "environ", "profile", "test")}
         return {**places, **self.parameters}
+
+
+def fields(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record, from the content of a file that anybody may have written.
+
+    Texts become clean, and what is not of its type is left out: no reader of a record cleans or
+    checks it again.
+    """
+    entries = raw.get("metrics")
+    if isinstance(entries, dict):  # by name in the file
+        of = ((name, it if isinstance(it, dict) else {}) for name, it in entries.items())
+        raw = {**raw, "metrics": [{**it, "name": name} for name, it in of]}
+    found = known_fields(Record, raw)
+    # An entry that names nobody accuses nobody.
+    found["accused"] = tuple(one for one in found.get("accused", ()) if one.nodes or one.part)
+    return found
+
+
+def figures(raw: Any) -> tuple[declared.Figure, ...]:
+    """The figures of an entry ``figures`` of a record or a plan; what is none is left out."""
+    return maker(tuple[declared.Figure, ...])(raw) or ()
 
 
 def with_record(case: Case, raw: Mapping[str, Any]) -> Case:

@@ -2,17 +2,13 @@
 
 The record is one JSON object, ``assay.json``, beside the verbatim output of the case. A test writes
 it, and the report reads all measured values from it. ReFrame's own run report lists the cases.
-:class:`Record` is its shape. :func:`fields` reads one that anybody may have written: texts become
-clean, and what is not of its type is left out. So no reader of a record cleans or checks it again.
+:class:`Record` is its shape; :mod:`assay.store.cases` reads one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from functools import cache
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
@@ -22,7 +18,6 @@ from assay.accused import Accusation
 from assay.judge import Verdict
 from assay.parse import Parsed
 from assay.prove.busy import Others
-from assay.store.sanitize import finite, line
 
 FILE = "assay.json"
 
@@ -83,17 +78,6 @@ class Metric(msgspec.Struct):
     yardstick: str | None = None
     percent_of: OfPeak | None = None
     origin: Any = None
-
-    @property
-    def least_loss(self) -> float | None:
-        """The least factor by which a worse value would have been red; None if none would."""
-        if self.value is None or self.value <= 0 or self.verdict is not Verdict.PASS:
-            return None
-        above = self.upper / self.value if self.upper is not None else None
-        below = self.value / self.lower if self.lower else None
-        side = units.fault(self.unit)
-        losses = {"lower": (below,), "upper": (above,)}.get(side, (above, below))
-        return min((loss for loss in losses if loss is not None), default=None)
 
 
 class Output(msgspec.Struct):
@@ -266,81 +250,3 @@ def as_text(record: Record) -> str:
 def _plain(value: Any) -> Any:
     kind = next((kind for kind in (float, int) if isinstance(value, kind)), str)
     return kind(value)
-
-
-def fields(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record, from the content of a file that anybody may have written."""
-    entries = raw.get("metrics")
-    if isinstance(entries, dict):  # by name in the file
-        of = ((name, it if isinstance(it, dict) else {}) for name, it in entries.items())
-        raw = {**raw, "metrics": [{**it, "name": name} for name, it in of]}
-    found = _found(Record, raw)
-    # An entry that names nobody accuses nobody.
-    found["accused"] = tuple(one for one in found.get("accused", ()) if one.nodes or one.part)
-    return found
-
-
-def figures(raw: Any) -> tuple[declared.Figure, ...]:
-    """The figures of an entry ``figures`` of a record or a plan; what is none is left out."""
-    return _maker(tuple[declared.Figure, ...])(raw) or ()
-
-
-def _found(kind: Any, raw: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
-    for key, name, make in _makers(kind):
-        if key in raw and (value := make(raw[key])) is not None:
-            found[name] = value
-    return found
-
-
-@cache
-def _makers(kind: Any) -> tuple[tuple[str, str, Callable[[Any], Any]], ...]:
-    """Of each field of a class: its key, its name, and what makes a value of its type."""
-    hints = get_type_hints(kind)
-    return tuple(
-        (field.encode_name, field.name, _maker(hints[field.name]))
-        for field in msgspec.structs.fields(kind)
-    )
-
-
-#: Type -> what makes a value of it.
-_PLAIN: dict[Any, Callable[[Any], Any]] = {
-    str: line,
-    float: finite,
-    int: lambda raw: int(finite(raw) or 0) or None,
-    bool: bool,
-    Verdict: lambda raw: Verdict(raw) if raw in [*Verdict] else None,
-    Any: lambda raw: raw,
-}
-
-
-@cache
-def _maker(kind: Any) -> Callable[[Any], Any]:
-    """What makes a value of a type from any value of JSON, or None if it is not of the type."""
-    of, args = get_origin(kind), get_args(kind)
-    if kind in _PLAIN:
-        return _PLAIN[kind]
-    if of in {Union, UnionType}:
-        return _maker(args[0])
-    if of is tuple:
-        one = _maker(args[0])
-        return lambda raw: (
-            tuple([v for v in map(one, raw) if v is not None]) if isinstance(raw, list) else None
-        )
-    if kind == dict[str, Any]:
-        return lambda raw: raw if isinstance(raw, dict) else None
-    if of is dict:
-        one = _maker(args[1])
-        return lambda raw: (
-            {str(key): made for key, value in raw.items() if (made := one(value)) is not None}
-            if isinstance(raw, dict)
-            else None
-        )
-
-    def struct(raw: Any) -> Any:
-        try:
-            return kind(**_found(kind, raw)) if isinstance(raw, dict) else None
-        except (TypeError, ValueError):
-            return None
-
-    return struct

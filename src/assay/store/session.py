@@ -29,8 +29,8 @@ from assay.deadline import REACHED
 from assay.judge import GREEN, RED, Verdict
 from assay.reframe_compat import log, testcase
 from assay.store import promise, run_folder, unmeasured
-from assay.store.cases import Case, Session, cause, grouped, with_record
-from assay.store.record import BROKEN, SCHEMA, figures
+from assay.store.cases import Case, Session, cause, figures, grouped, with_record
+from assay.store.record import BROKEN, SCHEMA
 from assay.store.record import FILE as RECORD
 from assay.store.sanitize import finite, line, mapping, reframe_date, sequence
 

@@ -1,8 +1,8 @@
 """Links that the nodes of a run have, and over which no case moved bytes.
 
-The words of a site say what was found; the hardware says what there is. ``NodeHealth`` keeps the
-links of its node (``provenance.py``). A port of InfiniBand, EFA or Slingshot that is up is there to
-join nodes. A port of Ethernet is, if it has served RDMA since the node booted: otherwise it may
+The words of a site say what was found; the hardware says what there is. A record has the links of
+its node (``provenance.py``). A port of InfiniBand, EFA or Slingshot that is up is there to join
+nodes. A port of Ethernet is, if it has served RDMA since the node booted: otherwise it may
 carry storage or management by TCP, which nobody has to measure. A port that is down, and the
 virtual functions that a host gives away, join nothing.
 

@@ -143,7 +143,7 @@ def test_a_heat_map_draws_each_cell_where_it_belongs_on_the_scale_of_its_row():
 def test_the_table_of_a_figure_has_what_it_draws(tmp_path):
     figure, *_ = curves(CASES)
     lines, unit = figure.drawing.lines, figure.drawing.unit
-    assert figure.header == ("size", *(f"{line.label} [{unit}]" for line in lines))
+    assert figure.table[0] == ("size", *(f"{line.label} [{unit}]" for line in lines))
     by_size = {row[0]: row[1:] for row in figure.table}
     for column, line in enumerate(lines):
         for x, y in line.points:

@@ -95,7 +95,7 @@ def grid(*accused):
 
 def test_a_map_has_each_pair_once_with_the_median_of_its_runs():
     found = grid("n2")
-    assert found.table == (
+    assert found.table[1:] == (
         ("n1", "n2", "200"), ("n2", "n3", "200"), ("n1", "n3", "100"),
     )  # fmt: skip
     assert found.drawing.cells == {

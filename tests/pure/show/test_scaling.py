@@ -233,7 +233,7 @@ def test_times_that_cannot_be_are_not_drawn(time, io_time):
 
 def test_io_that_took_no_time_that_bt_can_tell_is_drawn():
     ((times, *_),) = scaling.btio_figures([records.btio("hdd", 4, 9.0, 0.0)])
-    assert times.table == (("4", "9", "0"),)
+    assert times.table[1:] == (("4", "9", "0"),)
     assert times.svg.startswith("<svg")
 
 

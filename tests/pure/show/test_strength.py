@@ -3,7 +3,7 @@ from dataclasses import asdict
 import pytest
 
 from assay.judge import Verdict
-from assay.show.strength import Strength, said_loss
+from assay.show.strength import Strength, least_loss, said_loss
 from assay.store.cases import Case
 from assay.store.record import Metric
 
@@ -34,12 +34,12 @@ def case(*metrics, proves="rate", hosts=("a", "b"), **more):
 def test_the_least_loss_is_the_way_from_the_value_to_the_bound_of_a_fault(
     unit, value, lower, upper, loss
 ):
-    assert rate(value, lower, upper=upper, unit=unit).least_loss == loss
+    assert least_loss(rate(value, lower, upper=upper, unit=unit)) == loss
 
 
 def test_what_is_red_or_recorded_has_no_such_loss():
-    assert rate(verdict=Verdict.RECORDED).least_loss is None
-    assert rate(verdict=Verdict.FAIL, value=70.0).least_loss is None
+    assert least_loss(rate(verdict=Verdict.RECORDED)) is None
+    assert least_loss(rate(verdict=Verdict.FAIL, value=70.0)) is None
 
 
 def test_a_run_says_by_what_its_cases_were_judged_and_what_it_would_have_seen():

@@ -16,7 +16,7 @@ from assay.metrics import Unit
 from assay.parse import Parsed
 from assay.parse.formulas import Number
 from assay.prove import busy
-from assay.store import record
+from assay.store import cases, record
 
 RECORDS = sorted((Path(__file__).parents[2] / "data").rglob("assay.json"))
 FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(record.Record)}
@@ -39,12 +39,12 @@ def test_every_recorded_file_has_the_shape_of_a_record() -> None:
 @pytest.mark.parametrize("key", FIELDS)
 def test_what_is_not_of_its_type_is_left_out(key: str) -> None:
     """A text may be made from anything, and a flag."""
-    found = record.fields({key: object()}).get(FIELDS[key])
+    found = cases.fields({key: object()}).get(FIELDS[key])
     assert not found or isinstance(found, str) or key == "again"
 
 
 def test_an_unknown_verdict_is_none_and_an_entry_of_another_shape_is_left_out() -> None:
-    found = record.fields(
+    found = cases.fields(
         {
             "verdict": "GOOD",
             "metrics": {
@@ -87,7 +87,7 @@ def test_what_is_written_is_read_again_and_what_is_not_known_has_no_key() -> Non
     assert (raw["drift"], raw["parameters"]) == ({"7": None}, {"at": "/tmp", "n": 3})
     assert (raw["settings"], raw["verdict"]) == ({"sha256": "00", "machine": {"A": "\udc80"}}, None)
     assert not raw.keys() & {"busy", "again", "curve", "once", "proof", "second_look", "more"}
-    found = record.fields(raw)
+    found = cases.fields(raw)
     assert found["parsed"].rows == ({"size": 1},)
     assert (found["metrics"][0].value, found["others"]) == (2.5, written.others)
     assert found["accused"] == written.accused

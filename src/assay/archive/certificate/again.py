@@ -39,7 +39,7 @@ from assay.parse import Parsed, ParseError, formulas, openmpi, reading, ucx_log
 from assay.parse.registry import PARSERS
 from assay.prove import launch, transports
 from assay.quantities import number
-from assay.store import record
+from assay.store import cases
 from assay.store.cases import Case, Session, grouped
 from assay.store.record import CALIBRATION, Metric, Output
 from assay.store.sanitize import mapping
@@ -359,7 +359,7 @@ def _read(attempt: Case) -> _Reading:
 def _difference(parsed: Parsed, said: Output) -> str:
     """The first difference between an output and the record of it, in words."""
     output = json.loads(json.dumps(parsed.as_dict()))
-    now = record.fields({"parsed": output})["parsed"]
+    now = cases.fields({"parsed": output})["parsed"]
     for key in ("program", "version", "complete", "problems", "units"):
         if getattr(now, key) != (before := getattr(said, key)):
             return f"{key} is {getattr(now, key)}, the record says {before}"

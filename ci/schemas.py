@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from assay import metrics
 from assay.judge import peaks, published, reference_files
 from assay.sites import Vocabulary, site_yaml, vocabulary
 from assay.store import promise
+from assay.tolerances import Tolerances
 
 SITES = Path(__file__).resolve().parents[1] / "site-config"
 FOLDER = SITES / "schemas"
@@ -31,7 +31,7 @@ KINDS: dict[str, Any] = {
     "hardware-kind": peaks.Parts,
     "promise": promise.File,
     "references": reference_files.Document,
-    "tolerances": metrics.Tolerances,
+    "tolerances": Tolerances,
     "vocabulary": Vocabulary,
 }
 

@@ -7,16 +7,15 @@ them. Nobody writes the floor itself. ``docs/judging.md`` explains the rules.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from assay import files
-from assay.judge.reference_files import ReferencesError, Scalar, Selector, applies
+from assay.judge.reference_files import ReferencesError, Selector
 from assay.quantities import number
 
 FILE = "floors.yaml"
@@ -131,61 +130,9 @@ class FloorsFile(msgspec.Struct, forbid_unknown_fields=True):
     floors: list[Floor]
 
 
-@dataclass(frozen=True)
-class Bound:
-    """What a floor says of one metric.
-
-    :ivar value: the least value of a rate or a share, the greatest of a time, in `unit`.
-    :ivar ceiling: the greatest value that physics allows, in `unit`; None if unknown.
-    """
-
-    value: float
-    unit: str
-    is_least: bool
-    ceiling: float | None
-    weak: bool
-    source: str
-
-
 def read_floors(path: Path) -> Sequence[Floor]:
     """The floors of a file.
 
     :raises ReferencesError: the file is not YAML, or an entry does not follow its rule.
     """
     return files.read_shape(path, FloorsFile, ReferencesError).floors
-
-
-def bound(  # noqa: PLR0913, PLR0917 - the facts of one metric
-    floors: Sequence[Floor],
-    case: Mapping[str, Scalar],
-    metric: str,
-    unit: str,
-    peak: Any,
-    named: Mapping[str, str],
-) -> Bound | str:
-    """What the first floor says that applies; why there is none, or "" if none applies.
-
-    :param unit: that of the metric.
-    :param peak: the :class:`~assay.judge.plausible.Peak` of the metric, in `unit`; None if unknown.
-    :param named: role -> name of the hardware of the partition.
-    """
-    for floor in floors:
-        if metric not in floor.metrics or not applies(floor.selector, case):
-            continue
-        if floor.hardware and {*named.values()}.isdisjoint(floor.hardware):
-            continue
-        if floor.rule == "U":
-            result = floor.results[0]
-            ranks = case.get("ranks", case.get("gpus", 0)) if floor.each_rank else 2
-            if isinstance(ranks, int) and ranks > 1:
-                limit = BEYOND * floor.shares[-1] * (ranks - 1)
-                return Bound(limit, result.unit, False, None, False, floor.said)
-            continue
-        if peak is None or peak.of != floor.of:
-            continue
-        if floor.share is None:
-            return f"healthy machines publish too different values: {floor.said}"
-        above = None if floor.above is None else floor.above * peak.value
-        weak = floor.rule == "C"
-        return Bound(floor.share * peak.value, unit, True, above, weak, floor.said)
-    return ""

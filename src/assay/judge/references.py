@@ -229,18 +229,34 @@ class References:
         named: Mapping[str, str],
         otherwise: Reference | None,
     ) -> Reference | Recorded | None:
-        bound = published.bound(self._floors, case, metric, unit, peak, named)
-        if isinstance(bound, str):
-            return Recorded(bound, True) if bound else None
-        if (scale := 1.0 if bound.unit == unit else metrics.factor(bound.unit, unit)) is None:
-            said = f"{metric!r} is in {unit!r}, and its floor in {bound.unit!r}"
-            raise ReferencesError(f"{self.of_all[0]}: {said}")
-        value = bound.value * scale
-        lower, upper = (0.0, None) if bound.is_least else (None, 0.0)
-        if bound.ceiling is not None:
-            upper = bound.ceiling / value - 1
-        weak = otherwise or Recorded(bound.source) if bound.weak else None
-        return Reference(value, unit, lower, upper, bound.source, None, PUBLISHED, weak)
+        """What the first floor says that applies; None if none does, or its peak is not known."""
+        for floor in self._floors:
+            if metric not in floor.metrics or not applies(floor.selector, case):
+                continue
+            if floor.hardware and {*named.values()}.isdisjoint(floor.hardware):
+                continue
+            if floor.rule == "U":
+                ranks, its = (
+                    case.get("ranks", case.get("gpus", 0)) if floor.each_rank else 2,
+                    floor.results[0].unit,
+                )
+                if not (isinstance(ranks, int) and ranks > 1):
+                    continue
+                if (scale := 1.0 if its == unit else metrics.factor(its, unit)) is None:
+                    said = f"{metric!r} is in {unit!r}, and its floor in {its!r}"
+                    raise ReferencesError(f"{self.of_all[0]}: {said}")
+                value = published.BEYOND * floor.shares[-1] * (ranks - 1) * scale
+                return Reference(value, unit, None, 0.0, floor.said, None, PUBLISHED)
+            if peak is None or peak.of != floor.of:
+                continue
+            if (share := floor.share) is None:
+                said = f"healthy machines publish too different values: {floor.said}"
+                return Recorded(said, until_calibrated=True)
+            upper = None if floor.above is None else floor.above / share - 1
+            weak = otherwise or Recorded(floor.said) if floor.rule == "C" else None
+            value = share * peak.value
+            return Reference(value, unit, 0.0, upper, floor.said, None, PUBLISHED, weak)
+        return None
 
     def by_hand(
         self, case: Case, metric: str, unit: str, peak: float | None = None

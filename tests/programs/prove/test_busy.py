@@ -15,11 +15,11 @@ from reframe.core.exceptions import ConfigError
 from shell import ROOT
 
 from assay.judge.plausible import Ratio
-from assay.metrics import TOLERANCES
 from assay.prove import busy, launch
 from assay.prove.busy import Others, Reading
 from assay.run import outputs
 from assay.store.record import Metric
+from assay.tolerances import TOLERANCES
 
 #: A program that uses half a second of processor time, however long it has to wait for it.
 WORK = f"""\

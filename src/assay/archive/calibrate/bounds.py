@@ -13,6 +13,7 @@ from assay.archive.calibrate import CalibrationError
 from assay.judge import median_interval
 from assay.judge.reference_files import WIDER
 from assay.quantities import NORMAL
+from assay.tolerances import Tolerances
 
 #: The least value of ``lower``. A ``lower`` of -1 would put the bound at zero, and a bound at zero
 #: has no effect. The schema of references requires more than -1.
@@ -41,7 +42,7 @@ class Kind:
         return ("lower", "upper") if self.fault == "both" else (self.fault,)
 
 
-def kind_of(unit: str, said: metrics.Tolerances) -> Kind:
+def kind_of(unit: str, said: Tolerances) -> Kind:
     """The kind of a unit, with the tolerances of a site.
 
     :raises CalibrationError: the unit is unknown.

@@ -18,6 +18,7 @@ from assay.archive.calibrate.launches import Sample
 from assay.judge import Recorded, References, Verdict, curves, describe, judge_ratios
 from assay.judge.reference_files import WIDEST, widths
 from assay.quantities import number
+from assay.tolerances import Tolerances
 
 HEAD = """\
 # Written by `assay calibrate`, never by hand: what references.yaml says goes before this file.
@@ -86,7 +87,7 @@ class Calibration:
 def compare(  # noqa: PLR0913, PLR0917
     samples: Sequence[Sample],
     references: References,
-    tolerances: metrics.Tolerances,
+    tolerances: Tolerances,
     reason: str | None,
     without_peak: str | None = None,
     committed: Sequence[Mapping[str, Any]] = (),
@@ -171,7 +172,7 @@ def _implausible(samples: Sequence[Sample]) -> list[str]:
 
 
 def _of_two_states(
-    samples: Sequence[Sample], references: References, tolerances: metrics.Tolerances
+    samples: Sequence[Sample], references: References, tolerances: Tolerances
 ) -> list[str]:
     """The metrics whose launches have two speeds or drift, one line each."""
     tested = [
@@ -263,7 +264,7 @@ def _unproven(
     }
 
 
-def _envelope(sample: Sample, tolerances: metrics.Tolerances) -> dict[str, Any]:
+def _envelope(sample: Sample, tolerances: Tolerances) -> dict[str, Any]:
     """The envelope of the curve of a case, by its column; empty if the case has no curve."""
     name = curves.column(sample.curves[0]) if sample.curves else None
     if name is None:

@@ -18,7 +18,7 @@ import yaml
 from reframe.core.config import load_config
 from reframe.core.exceptions import ReframeError
 
-from assay import files, metrics, sites
+from assay import files, sites
 from assay.archive.calibrate import CalibrationError, changes, launches
 from assay.exits import Exit
 from assay.judge import (
@@ -29,6 +29,7 @@ from assay.judge import (
     reference_files,
 )
 from assay.store import run_folder, session
+from assay.tolerances import tolerances_of
 
 
 def run_calibrate(args: argparse.Namespace) -> int:
@@ -40,7 +41,7 @@ def run_calibrate(args: argparse.Namespace) -> int:
     try:
         name = args.site or load_config("<builtin>", str(file))["systems"][0]["name"]
         references = References.load(site / "references.yaml")
-        tolerances = metrics.tolerances(site, CalibrationError)
+        tolerances = tolerances_of(site, CalibrationError)
         reports = args.reports or [_measure(file, args)]
         sample = launches.samples(map(session.load_session, reports), name)
         committed = _committed(site)

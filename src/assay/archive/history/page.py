@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from assay import files, metrics, show
+from assay import files, show
 from assay.archive.history import changes, series
 from assay.archive.history.store import RESULT, Run
 from assay.quantities import number
+from assay.tolerances import Planned
 
 #: How many sessions the trend of a metric shows, and how many there are before a change.
 TREND, BEFORE = 100, 30
@@ -144,7 +145,7 @@ def render_history(found: Sequence[Run], all_series: Iterable[series.Series], si
     """
     trends: dict[tuple[str, str], Markup] = {}
     pictures: dict[series.Change, Markup] = {}
-    planned: set[metrics.Planned] = set()
+    planned: set[Planned] = set()
     for one, steps in series.examine(all_series, sites):
         site, values = series.site_of(sites, one.system), one.values.tolist()
         planned |= set(site.planned)

@@ -17,6 +17,7 @@ from assay import metrics
 from assay.archive.history import changes
 from assay.archive.history.store import RESULT, StoreError
 from assay.store.cases import grouped
+from assay.tolerances import TOLERANCES, Planned, Tolerances, tolerances_of
 
 #: A change of a node that is so much larger than that of all nodes together is the node's own. The
 #: median of two nodes shows half of what one of them lost.
@@ -77,12 +78,12 @@ def _medians(pairs: Iterable[tuple[int, float]]) -> tuple[Any, Any]:
     return np.array([n for n, _ in found]), np.array([statistics.median(its) for _, its in found])
 
 
-def tolerance(site: metrics.Tolerances, unit: str) -> float:
+def tolerance(site: Tolerances, unit: str) -> float:
     """How far a metric in this unit may lie from its reference, as a fraction."""
     return float(getattr(site, metrics.kind(unit) or "other").least)
 
 
-def cuts(site: metrics.Tolerances, series: Series) -> list[tuple[int, metrics.Planned]]:
+def cuts(site: Tolerances, series: Series) -> list[tuple[int, Planned]]:
     """The planned changes of a series: index of the first value after each, and the change."""
     return [
         (int(np.searchsorted(series.starts, change.start)), change)
@@ -92,7 +93,7 @@ def cuts(site: metrics.Tolerances, series: Series) -> list[tuple[int, metrics.Pl
 
 
 @cache
-def site_of(folder: Path, system: str) -> metrics.Tolerances:
+def site_of(folder: Path, system: str) -> Tolerances:
     """What the site of a system says.
 
     :param folder: holds ``tolerances.yaml`` of all sites, and a folder for each.
@@ -100,8 +101,8 @@ def site_of(folder: Path, system: str) -> metrics.Tolerances:
     """
     try:
         if not folder.is_dir():
-            raise StoreError(f"{folder / metrics.TOLERANCES}: no such folder")
-        return metrics.tolerances(folder / system, StoreError)
+            raise StoreError(f"{folder / TOLERANCES}: no such folder")
+        return tolerances_of(folder / system, StoreError)
     except StoreError as error:
         raise StoreError(f"{error} (--folder names the folder of the sites)") from None
 

@@ -23,13 +23,13 @@ from assay.judge import (
     judge,
     judge_ratios,
 )
-from assay.metrics import TOLERANCES
+from assay.tolerances import TOLERANCES, tolerances_of
 
 ROOT = Path(__file__).resolve().parents[4]
 
 
 def kinds_of(site):
-    return metrics.tolerances(site, CalibrationError)
+    return tolerances_of(site, CalibrationError)
 
 
 KINDS = kinds_of(ROOT / "site-config" / "local")

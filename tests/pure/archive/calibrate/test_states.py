@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay import metrics
 from assay.archive.calibrate import CalibrationError, bounds, launches, states
+from assay.tolerances import tolerances_of
 
-KINDS = metrics.tolerances(Path(__file__).parents[4] / "site-config" / "local", CalibrationError)
+KINDS = tolerances_of(Path(__file__).parents[4] / "site-config" / "local", CalibrationError)
 RATE, TIME = (bounds.kind_of(unit, KINDS) for unit in ("MB/s", "us"))
 
 

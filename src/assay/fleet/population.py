@@ -92,7 +92,7 @@ class Population:
             return f"no majority of the {self.measured} agrees"
         return f"the spread of the others explains it ({self.spread:.1%})"
 
-    def record(self) -> dict[str, Any]:
+    def as_entry(self) -> dict[str, Any]:
         """What the record of a case keeps of the criterion."""
         return {
             "measured": self.measured,

@@ -135,7 +135,7 @@ class Sweep:
 
     def criteria(self, found: Sequence[Any], tolerance: float) -> dict[str, Any]:
         """Quantity -> the criterion that the units gave in the first look, for the record."""
-        return {what: one.record() for what, one in self._first_look(found, tolerance).items()}
+        return {what: one.as_entry() for what, one in self._first_look(found, tolerance).items()}
 
     def suspects(self, found: Sequence[Any], tolerance: float) -> list[str]:
         """The nodes with a unit that the first look finds worse by `tolerance`: 0.3 is 30 %."""

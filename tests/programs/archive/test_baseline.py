@@ -97,7 +97,7 @@ def test_the_file_names_no_host_site_or_partition_and_judges_another_machine(
     assert entry["source"]["where"] == (
         "baseline of 2 nodes of this hardware, osu_bw 7.4, mpi openmpi, ucx 1.18.1"
     )
-    by_it = References(path, {path: [entry]}, (), ())
+    by_it = References(path, {path: [entry]}, (), (bench.folder / "no", bench.folder / "no"))
     key = {**measured()[0].case, "environ": "another", "system": "other"}
 
     def verdict(metric: str, unit: str, value: float) -> Verdict:

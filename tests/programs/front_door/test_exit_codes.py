@@ -130,7 +130,7 @@ def _alone(here: Here, code: int) -> int:
         "ASSAY_RESULTS", str(here.data / "results" if code != Exit.UNKNOWN else report)
     )
     if code in (Exit.PASS, Exit.PARTIAL):
-        here.patch.setattr(nodes, "PARTS", {"any": ("-", ())})
+        here.patch.setattr(nodes, "PARTS", {"any": ()})
         days = 10**4 if code == Exit.PASS else 1
         found = session.load_session(here.report)
         plan = msgspec.structs.replace(found.plan, promise={"proven_within_days": days})

@@ -90,7 +90,9 @@ def test_the_distance_is_in_spreads():
 
 
 def test_the_record_has_the_criterion_and_who_is_beyond_it():
-    said = population.population_of(rounds({**dict.fromkeys("abcd", 1.0), "e": 0.5}), 0.2).record()
+    said = population.population_of(
+        rounds({**dict.fromkeys("abcd", 1.0), "e": 0.5}), 0.2
+    ).as_entry()
     assert said == {
         "measured": 5, "members": 4, "spread": 0.0, "bound": 0.8,
         "outliers": {"e": 0.5}, "undecided": {},

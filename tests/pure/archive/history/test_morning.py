@@ -33,7 +33,7 @@ def alone(tmp_path, monkeypatch, capsys):
         last = structs.replace(sessions[-1], plan=plan)
         monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
         # Each made test proves all that a node has.
-        monkeypatch.setattr(nodes, "PARTS", {"part": ("-", ("rate",))})
+        monkeypatch.setattr(nodes, "PARTS", {"part": ("rate",)})
         histories.write(tmp_path, sessions)
         monkeypatch.setattr(morning.session, "newest", lambda _: Path())
         monkeypatch.setattr(morning.session, "load_session", lambda _: last)

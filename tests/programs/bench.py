@@ -57,6 +57,13 @@ site_configuration = sites.site_configuration(__file__, spec["system"], spec["en
 #: long for its processor, would be a finding of the suite.
 NO_DMESG = "#!/bin/sh\n"
 
+#: In the file of a site: this machine stands for a node with more processors.
+LARGER = """
+from assay.prove import identity
+
+identity.unlike = lambda *_: []
+"""
+
 #: Counters of this machine that a hot processor moves during a test; none is too many.
 HOT = {"core_throttled": 10**9, "package_throttled": 10**9}
 
@@ -249,6 +256,7 @@ class Bench:
     """A site below `folder`. First partitions and stacks are added, then the site is run.
 
     :ivar strict: whether every metric needs a reference, also if :meth:`expect` adds none.
+    :ivar code: what the file of the site does beside loading the site.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -263,6 +271,7 @@ class Bench:
         self.environments: list[dict[str, Any]] = []
         self.references: dict[str, Any] = {"references": []}
         self.strict = False
+        self.code = ""
 
     def partition(self, name: str = "here", launcher: str = "mpirun", **more: Any) -> None:
         """A partition of this machine with two cores."""
@@ -448,7 +457,9 @@ class Bench:
         }
         spec = {"system": system, "environments": self.environments}
         (self.site / "site.json").write_text(json.dumps(spec))
-        (self.site / "reframe.py").write_text(SITE)
+        most = max(each["processor"].get("num_cpus", 0) for each in self.partitions)
+        larger = LARGER if most > (os.cpu_count() or 1) else ""
+        (self.site / "reframe.py").write_text(SITE + larger + self.code)
         if not self.strict and not self.references["references"]:
             self.record_all()
         references = self.site / "references.yaml"

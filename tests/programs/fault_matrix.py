@@ -45,7 +45,6 @@ class Fault:
     change: Change
     tests: tuple[str, ...] = OSU
     version: str = "5.7"
-    referenced: bool = True
     note: str = ""
 
 
@@ -167,7 +166,6 @@ FAULTS = [
     Fault("8e", "latency +300 %", scaled(4.0), ("latency", "allreduce")),
     Fault("9a", "up to 4 KiB 5x worse, the rest untouched", worse(5, last=4096)),
     Fault("9b", "from 64 KiB 5x worse, the rest untouched", worse(5, first=65536)),
-    Fault("11", "reference for another system", no_change, referenced=False),
     Fault("12a", "payload corrupted at all sizes", text(validated(lambda size: True)),
           PT2PT, "7.2", note=NO_CHECK),
     Fault("12b", "payload corrupted at 2 B only", text(validated(lambda size: size == 2)),
@@ -207,7 +205,6 @@ HPL_FAULTS = [
         lambda r: r.replace("PASSED", "FAILED")
         .replace("1 tests completed and passed", "0 tests completed and passed")
         .replace("0 tests completed and failed", "1 tests completed and failed")), HPL),
-    Fault("11", "reference for another system", no_change, HPL, referenced=False),
 ]  # fmt: skip
 
 
@@ -235,14 +232,14 @@ def metric(value: float, unit: str) -> dict[str, object]:
 def _osu(bench: Bench) -> list[Row]:
     bench.partition(launcher="replay")
     healthy = {test: Recorded.load(f"osu-{test}-posix") for test in OSU}
-    referenced = [stack(f) for f in FAULTS if f.referenced]
+    stacks = [stack(fault) for fault in FAULTS]
     for test, run in healthy.items():
         parsed, column = osu.parse_osu(run.stdout), COLUMN[test]
         metrics = {
             f"{column}_{label}": metric(parsed.at(column, size=size), parsed.units[column])
             for size, label in SIZES.items()
         }
-        bench.expect("Osu", metrics, benchmark=test, environ=referenced)
+        bench.expect("Osu", metrics, benchmark=test, environ=stacks)
     for fault in FAULTS:
         path = None
         for test in fault.tests:
@@ -259,9 +256,9 @@ def _osu(bench: Bench) -> list[Row]:
 
 def _hpl(bench: Bench) -> list[Row]:
     bench.partition(launcher="replay")
-    referenced = [stack(f) for f in HPL_FAULTS if f.referenced]
+    stacks = [stack(fault) for fault in HPL_FAULTS]
     performance = metric(replays.HEALTHY, "GFLOP/s")
-    bench.expect("Hpl", {"performance": performance}, environ=referenced)
+    bench.expect("Hpl", {"performance": performance}, environ=stacks)
     runs = {stack(fault): fault.change("hpl", HEALTHY_HPL) for fault in HPL_FAULTS}
     bench.replays("xhpl", ["hpl"], runs)
     run = bench.run("-n", "^Hpl$", "--mode", "smoke", path="reframe/compute/hpl.py")

@@ -23,7 +23,7 @@ def test_a_healthy_run_passes_with_its_proof(bench):
     assert problems(outcome) == []
     if not outcome.record["problems"]:
         assert (run.returncode, outcome.result) == (0, "pass"), run.output
-        assert outcome.record["verdict"] == "RECORDED"
+        assert outcome.record["verdict"] == "PASS"
 
 
 @pytest.mark.long

@@ -176,7 +176,7 @@ def bound(  # noqa: PLR0913, PLR0917 - the facts of one metric
             continue
         if floor.rule == "U":
             result = floor.results[0]
-            ranks = case.get("ranks", 0) if floor.each_rank else 2
+            ranks = case.get("ranks", case.get("gpus", 0)) if floor.each_rank else 2
             if isinstance(ranks, int) and ranks > 1:
                 limit = BEYOND * floor.shares[-1] * (ranks - 1)
                 return Bound(limit, result.unit, False, None, False, floor.said)

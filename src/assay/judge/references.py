@@ -19,7 +19,7 @@ nothing else answers. A measurement never overrules a reference that a person wr
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -239,6 +239,13 @@ class References:
         lower, upper = (0.0, None) if bound.is_least else (None, 0.0)
         if bound.ceiling is not None:
             upper = bound.ceiling / value - 1
+            if otherwise:  # no ceiling is weak: it follows from physics
+                otherwise = replace(otherwise, upper=bound.ceiling / otherwise.value - 1)
+        # A floor leaves a side open: there the bounds of any machine hold.
+        if lower is None and otherwise and otherwise.lower_bound is not None:
+            lower = otherwise.lower_bound / value - 1
+        if upper is None and otherwise and otherwise.upper_bound is not None:
+            upper = otherwise.upper_bound / value - 1
         weak = otherwise or Recorded(bound.source) if bound.weak else None
         return Reference(value, unit, lower, upper, bound.source, None, PUBLISHED, weak)
 

@@ -756,7 +756,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if (by := judgement.by) is None:
             return found
         found.reference, found.source, found.yardstick = by.value, by.source, by.yardstick
-        found.lower, found.upper = by.lower_bound, by.upper_bound
+        # A weak bound makes nothing red: the record has the bounds that would.
+        if isinstance(sure := by.otherwise or by, judge.Reference):
+            found.lower, found.upper = sure.lower_bound, sure.upper_bound
         # ReFrame shows and stores this reference. The reference has no bounds: ReFrame would judge
         # the median by them, and it has no third verdict.
         where = self.current_partition.fullname

@@ -640,6 +640,20 @@ def test_a_weak_floor_makes_nothing_red_alone(tmp_path, value, verdict, by):
     assert ("a weak bound is not met" in said.why) is (value < 20000)
 
 
+def test_the_ceiling_of_a_weak_floor_is_not_weak(tmp_path):
+    any_machine(tmp_path)
+    floors(tmp_path, rule="C", results=[RESULT], above=1.0, why="Ceiling: the link")
+    assert judge([24900.0], found(tmp_path)).verdict.value == "PASS"
+    assert judge([25100.0], found(tmp_path)).verdict.value == "FAIL"
+
+
+def test_the_side_that_a_floor_leaves_open_has_the_bound_of_any_machine(tmp_path):
+    any_machine(tmp_path, "10 to 900000 MB/s")
+    floors(tmp_path)
+    its = found(tmp_path)
+    assert (its.lower_bound, its.upper_bound) == (0.86 * 25000, pytest.approx(900000))
+
+
 def test_results_that_spread_too_far_give_no_floor_and_the_reason(tmp_path):
     results = [{**RESULT, "value": value} for value in (2000.0, 12000.0)]
     floors(tmp_path, rule="D", results=results)

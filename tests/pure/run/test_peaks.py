@@ -2,9 +2,11 @@
 
 from types import SimpleNamespace
 
+import nccl_form
 import pytest
 import shell
 
+from assay.gpu.parse import nccl_tests
 from assay.judge import Peak
 from assay.run import site
 from assay.workloads.sizing import Layout
@@ -142,6 +144,15 @@ def test_collectives_of_gpus_have_the_ceiling_of_their_way(place, name, path, va
     assert [(it.value, round(it.most, 4), it.of) for it in found.values()] == (
         [(value, round(most * 1.05, 4), "link.bandwidth")] if value else []
     )
+
+
+@pytest.mark.parametrize(("program", "least"), [("all_reduce", 8), ("all_gather", 32)])
+def test_the_latency_of_a_collective_is_that_of_its_smallest_message(program, least):
+    text = nccl_form.output(program, gpus=8, first=least, step=2)
+    parsed = nccl_tests.parse_nccl_tests(text)
+    case = SimpleNamespace(metric="bus", largest=2 * least)
+    found = shell.module("reframe/network/nccl.py").Nccl.measure(case, parsed)
+    assert found["latency_8B"].value == parsed.rows[0]["time"]
 
 
 @pytest.mark.parametrize(("named", "quantity"), [("old", "gpu.fp64"), ("new", "gpu.fp64_matrix")])

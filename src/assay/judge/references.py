@@ -19,7 +19,7 @@ nothing else answers. A measurement never overrules a reference that a person wr
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -246,15 +246,22 @@ class References:
                     said = f"{metric!r} is in {unit!r}, and its floor in {its!r}"
                     raise ReferencesError(f"{self.of_all[0]}: {said}")
                 value = published.BEYOND * floor.shares[-1] * (ranks - 1) * scale
-                return Reference(value, unit, None, 0.0, floor.said, None, PUBLISHED)
+                # Where a floor leaves a side open, the bounds of any machine hold.
+                least = otherwise.lower_bound if otherwise else None
+                lower = None if least is None else least / value - 1
+                return Reference(value, unit, lower, 0.0, floor.said, None, PUBLISHED)
             if peak is None or peak.of != floor.of:
                 continue
             if (share := floor.share) is None:
                 said = f"healthy machines publish too different values: {floor.said}"
                 return Recorded(said, until_calibrated=True)
-            upper = None if floor.above is None else floor.above / share - 1
+            value, most = share * peak.value, otherwise.upper_bound if otherwise else None
+            if floor.above is not None:
+                most = floor.above * peak.value
+                if otherwise:  # no ceiling is weak: it follows from physics
+                    otherwise = replace(otherwise, upper=most / otherwise.value - 1)
+            upper = None if most is None else most / value - 1
             weak = otherwise or Recorded(floor.said) if floor.rule == "C" else None
-            value = share * peak.value
             return Reference(value, unit, 0.0, upper, floor.said, None, PUBLISHED, weak)
         return None
 

@@ -28,6 +28,7 @@ from assay.judge import (
 from assay.judge.reference_files import applies
 from assay.parse import registry
 from assay.run import strict
+from assay.show import strength
 
 ROOT = Path(__file__).resolve().parents[3]
 #: A site that has stated no reference: nobody calibrated it.
@@ -260,7 +261,7 @@ def recorded(number, by, monkeypatch):
 def test_the_least_loss_of_a_record_is_that_which_turns_the_verdict_red(name, by, monkeypatch):
     said = recorded(NUMBERS[name], by, monkeypatch)
     assert (said.verdict, said.yardstick) == (Verdict.PASS, by)
-    assert said.least_loss == pytest.approx(least_loss(name, by), rel=0.01)
+    assert strength.least_loss(said) == pytest.approx(least_loss(name, by), rel=0.01)
 
 
 CURVES = {

@@ -37,6 +37,9 @@ MOST_OF_JSON, MOST_OF_YAML = 3 << 24, 1 << 20
 #: most nodes in it once each alias is what it stands for.
 MOST_VALUES, MOST_LINES, MOST_NODES = 1 << 21, 40_000, 1 << 17
 
+#: How deeply a text may seem nested that libyaml reads.
+MOST_DEPTH = 2000
+
 #: What a wheel carries of the suite beside the library: see ``setup.py``.
 CARRIED = Path(__file__).with_name("suite")
 
@@ -234,7 +237,7 @@ def read_yaml(
             raise OSError(errno.EFBIG, f"has more than {MOST_LINES} lines and entries; split it")
         if not strict and (b"{{" in raw or b"{%" in raw):
             return None
-        return yaml.load(raw.decode(), _Strict if strict else _Bounded)  # noqa: S506 - SafeLoaders
+        return _loaded(raw.decode(), _Strict if strict else _Bounded)
     except OSError as error:
         raise refusal(f"{name}: {error.strerror}{hint}") from None
     except UnicodeDecodeError:
@@ -304,14 +307,41 @@ def _plain(loader: _Strict, node: yaml.Node) -> Any:
     return getattr(loader, f"construct_yaml_{kind}")(node)
 
 
+class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Makes the nodes of a text, where PyYAML has libyaml: in a tenth of the time."""
+
+
+#: What libyaml may read and PyYAML refuses: a tab; a question mark that begins a line, or is in
+#: brackets.
+_OTHERWISE = re.compile(r"\t|^\s*\?|^(?=.*[][{},]).*\?", re.MULTILINE)
+
+
+def _loaded(text: str, loader: type[_Bounded]) -> Any:
+    """What a text says, on each machine the same.
+
+    libyaml crashes on what is nested too deeply, and a level takes a column of a line or a bracket.
+    It accepts tabs, and question marks in brackets, that PyYAML refuses. Its messages are others.
+    """
+    deepest = max(text.count("[") + text.count("{"), *map(len, text.split("\n")))
+    if loader is _Strict and deepest <= MOST_DEPTH and not _OTHERWISE.search(text):
+        try:
+            node = yaml.compose(text, _Composer)
+        except (yaml.YAMLError, ValueError):
+            pass
+        else:
+            return None if node is None else loader("").construct_document(node)
+    return yaml.load(text, loader)  # noqa: S506 - SafeLoaders
+
+
 for _tag in _PLAIN:
     _Strict.add_constructor(f"tag:yaml.org,2002:{_tag}", _plain)
 
 # YAML 1.1 reads these numbers of YAML 1.2 as texts.
 for _tag, _text in (("float", r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), ("int", "0o[0-7]+$")):
-    _Strict.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(_text), list("-+.0123456789")
-    )
+    for _loader in (_Strict, _Composer):
+        _loader.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_tag}", re.compile(_text), list("-+.0123456789")
+        )
 
 
 def repository(site: Path) -> Path:

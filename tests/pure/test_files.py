@@ -86,3 +86,26 @@ def test_a_key_that_is_half_of_a_character_is_one_line(tmp_path):
     path.write_text('{"top": {"source": "x", "metrics": {}, "\\ud800\\udc00": 1}}')
     with pytest.raises(ValueError, match=r"half.yaml: .*a key is no text in UTF-8"):
         files.read_shape(path, dict[str, Entry], ValueError)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a: [1, {b: 0.5, c: 1e3, d: x?y}]", "- &x [1]\n- *x", "", "a: 0o17", "a: 'ü'"),
+        *("a: {b: ?c}", "a:\t1", "a: [1", "[-", "a: 010", "a: 1\na: 2", "<<: {a: 1}", "a: no"),
+        *("- " * 30_000 + "a", "[" * 30_000, "? " * 30_000),  # libyaml would crash
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_text_means_the_same_with_and_without_libyaml(text, tmp_path, monkeypatch):
+    (tmp_path / "a.yaml").write_text(text)
+
+    def said():
+        try:
+            return files.read_yaml(tmp_path / "a.yaml", RuntimeError)
+        except RuntimeError as refusal:
+            return str(refusal).partition(": maximum recursion")[0]
+
+    first = said()
+    monkeypatch.setattr(files, "MOST_DEPTH", -1)
+    assert first == said()

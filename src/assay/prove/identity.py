@@ -1,7 +1,7 @@
 """What a machine says that it is, and whether that is what the site says.
 
-``machine.sh`` prints it on each node, from ``/proc`` and ``/sys``. Other texts, such as an output
-of ``rocminfo`` or ``dmidecode``, are read if they are there. Each statement is looked up in the
+``machine.sh`` prints it on each node, from ``/proc`` and ``/sys``. Outputs of ``nvidia-smi -L``,
+``rocminfo`` and ``dmidecode`` are read if they are there. Each statement is looked up in the
 catalogue of parts (:mod:`assay.judge.peaks`). A part is named only if every word of the machine
 fits: a virtual machine may state one processor and have the flags of another one.
 """
@@ -20,16 +20,11 @@ from assay.prove import counters
 #: File or command -> its text.
 Tree = Mapping[str, str]
 
-#: Models of GPUs, in what the driver, nvidia-smi -L and -q, rocminfo, rocm-smi, amd-smi and xpu-smi
-#: print.
+#: Models of GPUs, in what the driver, nvidia-smi -L and rocminfo print.
 _GPUS = (
     r"^Model: *\t* *(.+?) *$",
     r"^GPU \d+: (.+?) \(UUID",
-    r"^ +Product Name +: (.+?) *$",
     r"^ *Uuid: *GPU-\S+ *\n *Marketing Name: *(.*?) *$",
-    r"^GPU\[\d+\]\s*: Card [Ss]eries:\s*(.+?) *$",
-    r"^ +MARKET_NAME: (.+?) *$",
-    r"Device Name: (.+?) *\|?$",
 )
 
 #: Share of the stated memory that a node has at least. The kernel keeps 1.6 % for itself (64 B for
@@ -93,7 +88,7 @@ def named(stated: Stated, known: Mapping[str, Hardware]) -> Part:
 
     def has(part: Hardware) -> bool:
         names = [name.lower().removeprefix("nvidia ") for name in part.names]
-        # `ibstat` states a rate without the generation.
+        # An older kernel states a rate without the generation.
         return any(n == w or n.startswith(f"{w} (") for n in names for w in words)
 
     alike = {name: part for name, part in known.items() if has(part)}
@@ -116,18 +111,15 @@ def named(stated: Stated, known: Mapping[str, Hardware]) -> Part:
 
 
 def _stated(seen: Tree) -> Iterator[Stated]:
-    other = ("/sys", "/proc/c", "lscpu")
     gpus = {
         by: [model for form in _GPUS for model in re.findall(form, text, re.MULTILINE)]
         for by, text in seen.items()
-        if not by.startswith(other)
+        if not by.startswith(("/sys", "/proc/c"))
     }
     dmi = [seen.get(f"/sys/class/dmi/id/{name}", "") for name in ("sys_vendor", "product_name")]
     words = " ".join([*dmi, *(model for models in gpus.values() for model in models)])
-    for by in ("/proc/cpuinfo", "lscpu"):
-        if by in seen:
-            yield from _processor(by, seen[by], words)
-            break
+    if said := seen.get("/proc/cpuinfo"):
+        yield from _processor("/proc/cpuinfo", said, words)
     for by, models in gpus.items():
         yield from (Stated("gpu", re.sub(r"/0[^/]*/", "/*/", by), (m,)) for m in models if m)
     yield from _links(seen)
@@ -150,8 +142,8 @@ def _processor(by: str, text: str, words: str) -> Iterator[Stated]:
     elif "cpu family" in said:
         exact = f"{vendor} {said['cpu family']}/{said.get('model', '?')}"
         names = [f"{exact}/{said.get('stepping', '?')}", exact]
-    else:  # lscpu of Arm, and POWER
-        names = [f"{vendor} {model}".strip() or said.get("cpu", "").partition(",")[0]]
+    else:  # POWER
+        names = [said.get("cpu", "").partition(",")[0]]
     if any(names):
         yield Stated("processor", by, tuple(names), f"{model} {words}", flags)
 
@@ -164,25 +156,11 @@ def _links(seen: Tree) -> Iterator[Stated]:
             if "ACTIVE" in state:
                 yield Stated("link", path, (f"{layer} {rate}",), f"{port[2]} {':'.join(ids)}")
         elif device := re.fullmatch(r"/sys/class/(?:net|cxi)/(.+?)/speed", path):
-            yield from _interface(path, device[1], rate)
-    for name, rest in re.findall(r"^CA '(\S+)'$((?:\n\s.*)+)", seen.get("ibstat", ""), re.M):
-        said = dict(re.findall(r"^\s+([\w ]+): (.*?)\s*$", rest, re.MULTILINE))
-        if said.get("State") == "Active":
-            names = (f"{said.get('Link layer')} {said.get('Rate')} Gb/sec",)
-            yield Stated("link", f"ibstat {name}", names, f"{name} {said.get('CA type')}")
-    for device, rest in re.findall(
-        r"^Settings for (\S+):$((?:\n\s.*)+)", seen.get("ethtool", ""), re.M
-    ):
-        if speed := re.search(r"Speed: (\d+)Mb/s", rest):
-            yield from _interface("ethtool", device, speed[1])
-
-
-def _interface(by: str, name: str, speed: str) -> Iterator[Stated]:
-    kind = re.sub(r"\d.*", "", name)
-    # An interface without a cable states -1; IP over InfiniBand is no link of its own.
-    if speed.isdigit() and int(speed) and kind != "ib":
-        kind = kind if kind in ("hsn", "cxi") else "ethernet"
-        yield Stated("link", by if name in by else f"{by} {name}", (f"{kind} {speed} Mb/s",), name)
+            kind = re.sub(r"\d.*", "", device[1])
+            # An interface without a cable states -1; IP over InfiniBand is no link of its own.
+            if rate.isdigit() and int(rate) and kind != "ib":
+                kind = kind if kind in ("hsn", "cxi") else "ethernet"
+                yield Stated("link", path, (f"{kind} {rate} Mb/s",), device[1])
 
 
 def _slots(seen: Tree) -> Iterator[Stated]:

@@ -85,28 +85,7 @@ Agent 2
   Uuid:                    GPU-a8673551b40c6374
   Marketing Name:          AMD Instinct MI250X
 """
-ROCM_SMI = """\
-============================ ROCm System Management Interface ============================
-GPU[0]\t\t: Card Series: \t\tAMD INSTINCT MI250X
-GPU[0]\t\t: Card model: \t\t0x0b0c
-"""
-AMD_SMI = "GPU: 0\n    ASIC:\n        MARKET_NAME: AMD Instinct MI300A\n        VENDOR_ID: 0x1002\n"
-IBSTAT = """\
-CA 'mlx5_0'
-\tCA type: MT4129
-\tNumber of ports: 1
-\tPort 1:
-\t\tState: Active
-\t\tPhysical state: LinkUp
-\t\tRate: 400
-\t\tLink layer: InfiniBand
-CA 'mlx5_1'
-\tCA type: MT4123
-\tPort 1:
-\t\tState: Down
-\t\tRate: 40
-\t\tLink layer: InfiniBand
-"""
+MI300A = "  Uuid:  GPU-1\n  Marketing Name:  AMD Instinct MI300A\n"
 DMIDECODE = """\
 Handle 0x0021, DMI type 17, 92 bytes
 Memory Device
@@ -123,16 +102,6 @@ Memory Device
 \tType: Unknown
 \tSpeed: Unknown
 """
-LSCPU = """\
-Architecture:          x86_64
-Vendor ID:             GenuineIntel
-Model name:            Intel(R) Xeon(R) Platinum 8268 CPU @ 2.90GHz
-CPU family:            6
-Model:                 85
-Stepping:              7
-Flags:                 fpu avx avx2 avx512f avx512_vnni
-"""
-ETHTOOL = "Settings for eth0:\n\tSupported ports: [ FIBRE ]\n\tSpeed: 100000Mb/s\n\tDuplex: Full\n"
 
 #: Machine -> what it states, and the names that are found; "" is unknown.
 MACHINES = {
@@ -176,7 +145,7 @@ MACHINES = {
     ),
     "Graviton2": (arm("0x41", "0xd0c", NEON, "Amazon EC2", "c6gn.16xlarge"), "processor graviton2"),
     "MI300A": (
-        {**amd(25, 144, "Instinct MI300A Accelerator", ZEN4), "amd-smi static": AMD_SMI},
+        {**amd(25, 144, "Instinct MI300A Accelerator", ZEN4), "rocminfo": MI300A},
         "processor mi300a-cpu, gpu mi300a-128gb",
     ),
     "Skylake, EDR, V100": (
@@ -194,8 +163,11 @@ MACHINES = {
         },
         "processor skylake-sp-one-unit, link omni-path-100",
     ),
-    "Cascade Lake by lscpu, ethernet only": (
-        {"lscpu": LSCPU, "ethtool": ETHTOOL},
+    "Cascade Lake, ethernet only": (
+        {
+            **intel(85, 7, "Platinum 8268 CPU @ 2.90GHz", f"{AVX512} avx512_vnni"),
+            "/sys/class/net/eth0/speed": "100000",
+        },
         "processor cascade-lake-sp, link ethernet-100g",
     ),
     "A64FX": (arm("0x46", "0x001", f"{NEON} sve"), "processor a64fx"),
@@ -208,7 +180,6 @@ MACHINES = {
         },
         "processor epyc-trento, gpu mi250x-gcd, link slingshot-11",
     ),
-    "rocm-smi": ({"rocm-smi --showproductname": ROCM_SMI}, "gpu mi250x-gcd"),
     "EFA": (
         {
             **intel(143, 8, "Platinum 8488C", SAPPHIRE),
@@ -221,7 +192,7 @@ MACHINES = {
         {**amd(25, 17, "EPYC 9654", ZEN4), **port("mlx5_0", "200 Gb/sec (4X HDR)", "Ethernet")},
         "processor epyc-genoa, link roce-200g",
     ),
-    "NDR by ibstat": ({"ibstat": IBSTAT}, "link "),
+    "400 Gb/sec without its generation": (port("mlx5_0", "400 Gb/sec"), "link "),
     "POWER9": ({"/proc/cpuinfo": "cpu\t\t: POWER9, altivec supported"}, "processor power9"),
     # 6/167 is Rocket Lake, a processor of desktops without AMX.
     "a virtual machine with the flags of another processor": (
@@ -252,7 +223,7 @@ MACHINES = {
         "pcie pcie-4-x16",
     ),
     "nothing": ({}, ""),
-    "texts without sense": ({"/proc/cpuinfo": "cpu family\t: x", "ibstat": "CA '"}, "processor "),
+    "texts without sense": ({"/proc/cpuinfo": "cpu family\t: x"}, "processor "),
 }
 
 
@@ -279,7 +250,7 @@ def why(machine):
          "it hides the flag avx512f, which sapphire-rapids has"),
         ("Granite Rapids, which may be AP or SP",
          "it may be granite-rapids-ap or granite-rapids-sp: name it in the extra hardware"),
-        ("NDR by ibstat", "it may be infiniband-ndr or infiniband-xdr400: name it"),
+        ("400 Gb/sec without its generation", "it may be infiniband-ndr or infiniband-xdr"),
         ("an unknown GPU and an unknown link",
          "says NVIDIA X9000; no part has this name: add an entry with this name (site-config/ha"),
     ],

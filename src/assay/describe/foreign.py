@@ -22,10 +22,11 @@ from reframe.core.config import load_config
 from reframe.core.exceptions import ConfigError
 from reframe.utility.cpuinfo import cpuinfo
 
-from assay import files
+from assay import files, sites
 from assay.describe import ask, slurm
 from assay.node import capacity
-from assay.sites.site_yaml import SiteFile, Stack, copied, one_of
+from assay.reframe_compat.selection import reserve
+from assay.sites.site_yaml import FILE, SiteFile, Stack, copied, one_of
 from assay.slurm import Shape
 
 #: Sections in which ReFrame joins all files to one, and those to which a later file adds in front.
@@ -135,6 +136,50 @@ def join(
                 everywhere.add(environ)
             stacks.append(made)
     return whole, places, stacks
+
+
+def beside_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
+    """The ReFrame configuration of a site that has one, with what the suite needs beside it.
+
+    All of theirs stays in force. Added are the places and stacks of ``assay.yaml``, the modes, the
+    run reports, and a file for the log.
+    """
+    file = site_file.with_name(FILE)
+    results, folder, log = sites.results_of(site_file)
+    known = sites.vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
+    paths = [site_file.parent / each for each in said.beside]
+    whole, places, stacks = join(file, said, paths, known["extras"])
+    system = whole["systems"][0]
+    # By a method of theirs, ReFrame may find another name than that of the host.
+    any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
+    sites.check_call(site_file, said.system, any_host)
+    sites.begin_site(site_file, file, places, stacks, None, {})
+    sites.left_out[site_file] += [
+        f"stack {name} is left out: it is in environs of no place"
+        for name in said.stacks
+        if not any(name == made["name"] for made in stacks)
+    ]
+    places = [place for place in places if place["environs"]]
+    reserve(f"{said.system}:{place['name']}" for place in places)
+    system["partitions"] += places
+    if any(place["scheduler"] == "local" for place in places):
+        system["max_local_jobs"] = 1  # two cases at once would disturb each other
+    # Their place for stage directories is one that compute nodes see.
+    above = os.environ.get("RFM_PREFIX") or system.get("prefix") or results
+    stage = os.path.expandvars(system.get("stagedir") or f"{above}/stage")
+    system.update(stagedir=f"{stage}/{folder.name}", outputdir=str(folder))
+    ours = sites.modes()
+    names = {mode["name"] for mode in ours}
+    here = {"target_systems": [said.system]}
+    handlers = whole["logging"][0].get("handlers", [])
+    added = {
+        "environments": stacks,
+        "general": [{**here, **sites.run_reports(results)}],
+        "logging": [{**here, "level": "debug", "handlers": [*handlers, sites.log_file(log)]}],
+        "modes": ours,
+    }
+    whole["modes"] = [mode for mode in whole.get("modes", ()) if mode["name"] not in names]
+    return {**whole, **{name: [*whole.get(name, ()), *more] for name, more in added.items()}}
 
 
 def _environs(where: str, base: Mapping[str, Any], stacks: Mapping[str, Stack]) -> list[str]:

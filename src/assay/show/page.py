@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
+from msgspec import structs
 
 from assay import files
 from assay.judge import RED, Verdict
@@ -105,17 +106,12 @@ def render_page(
         (metric.verdict is Verdict.RECORDED, (c, metric)) for c, metric in view.metrics
     )
     text = environment.get_template("page.html").render(
-        session=session,
-        view=view,
-        whole=whole,
+        structs.asdict(view),
         most_rows=most,
         history=history,
         site=", ".join(sorted({case.system for case in cases})) or "no site",
-        counts=view.counts,
-        outcome=view.outcome,
         headlines=summary.headlines([c for c in session.cases if c.proves]),
         judged_cases=judged,
-        strength=view.strength,
         yardsticks=WORDS,
         few=judged < FEW * len(cases) and not red,
         otherwise=sum(coverage.values()) - judged,
@@ -126,7 +122,6 @@ def render_page(
             ("date", f"{session.start:%-d %B %Y, %H:%M %Z}" if session.start else "not known"),
             ("session", " ".join(filter(None, (session.file.stem, session.uuid)))),
         ],
-        suspects=view.suspects,
         unnamed=[cause for cause in view.causes if not (cause.nodes or cause.part)],
         to_do=to_do,
         most=MOST_SUSPECTS,
@@ -134,7 +129,6 @@ def render_page(
         shown=SHOWN,
         attendance=suspects.attendance(cases, view.suspects, most),
         partitions=_partitions(cases),
-        causes=view.causes,
         metrics=[_Metrics.of(metrics.get(key, []), whole) for key in (False, True)],
         not_run=summary.reasons_not_run(cases),
         others=summary.reasons_not_run(session.others),

@@ -13,15 +13,7 @@ from dataclasses import dataclass, field
 from assay.metrics import factor
 from assay.parse.hpl import hpl_operations
 from assay.quantities import spaced
-from assay.show.figure import (
-    Figure,
-    count,
-    declared,
-    of_lines,
-    others,
-    positive,
-    reasons,
-)
+from assay.show.figure import Figure, count, declared, of_lines, others, positive, reasons
 from assay.show.plots import COUNTS, ORDERS, Line, Lines, Missing
 from assay.store.cases import Case, grouped
 from assay.store.sanitize import finite

@@ -30,7 +30,7 @@ from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.node import answers
 from assay.prove import call as calls
 from assay.reframe_compat import command
-from assay.reframe_compat.selection import PLACES, reserve
+from assay.reframe_compat.selection import PLACES
 from assay.sites import site_yaml
 from assay.store.words import Site
 
@@ -48,8 +48,10 @@ left_out: dict[Path, list[str]] = {}
 #: describes itself is not here: it has other names on each machine.
 names_on: dict[Path, Mapping[str, Sequence[str]]] = {}
 
-#: The word ``machine`` of a site -> the function that describes it. It is loaded only for one.
+#: The word ``machine`` of a site, or ``beside`` -> the function that describes it. It is loaded
+#: only for one.
 MACHINES = {
+    "beside": "assay.describe.foreign:beside_configuration",
     "this": "assay.describe.machine:local_configuration",
     "detect": "assay.describe.auto:any_configuration",
 }
@@ -229,12 +231,10 @@ def from_yaml(site_file: str | Path) -> dict[str, Any]:
     try:
         said, absent = site_yaml.read(site_file)
     except ConfigError:
-        _results(site_file)  # a run that is refused is the last run, too
+        results_of(site_file)  # a run that is refused is the last run, too
         raise
-    if said.beside:
-        return _beside(site_file, said)
-    if said.machine:
-        described: dict[str, Any] = resolve_name(MACHINES[said.machine])(site_file, said)
+    if kind := "beside" if said.beside else said.machine:
+        described: dict[str, Any] = resolve_name(MACHINES[kind])(site_file, said)
         return described
     stacks = site_yaml.environments(site_file, said)
     system = site_yaml.system(site_file, said, site_yaml.places(site_file, said))
@@ -263,7 +263,7 @@ def site_configuration(
     """
     site_file, said = Path(site_file).resolve(), said or site_yaml.SiteFile()
     # Before all checks: a run that is refused is the last run, too.
-    results, folder, log = _results(site_file)
+    results, folder, log = results_of(site_file)
     site = site_file.parent.name
     if system["name"] != site:
         raise ConfigError(
@@ -272,7 +272,7 @@ def site_configuration(
     check_call(site_file, site, system.get("hostnames", ()))
     yaml = site_file.with_name(site_yaml.FILE)
     file = yaml if yaml.is_file() else site_file
-    kept = _begin(site_file, file, system["partitions"], environments, said.problems, absent)
+    kept = begin_site(site_file, file, system["partitions"], environments, said.problems, absent)
     # ReFrame cannot use a partition without any environment.
     system["partitions"] = [p for p in system["partitions"] if p["environs"]]
     if not system["partitions"]:
@@ -283,67 +283,21 @@ def site_configuration(
     # A run says itself how each case ended (assay.store.running); `-v` shows ReFrame's lines, too.
     shown = "warning" if log.name != LISTING else "info"
     screen = {"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}
-    logs = {"handlers$": [screen], "handlers": [_log_file(log)], "handlers_perflog": said.perflog}
+    logs = {"handlers$": [screen], "handlers": [log_file(log)], "handlers_perflog": said.perflog}
     # The environment of the stack is part of what is measured: do not purge it.
     tests = {"check_search_path": [str(files.SUITE / "reframe")], "check_search_recursive": True}
-    general = {**tests, **_reports(results), "purge_environment": False, **said.general}
+    general = {**tests, **run_reports(results), "purge_environment": False, **said.general}
     return {
         "systems": [system],
         "environments": [each for each in environments if each["name"] in kept],
         "general": [general],
         # Records have every number, so there is no log of performance that nobody asked for.
         "logging": [{"level": "debug", **logs}],
-        "modes": _modes(*(["--exec-policy=serial"] if said.one_at_a_time else [])),
+        "modes": modes(*(["--exec-policy=serial"] if said.one_at_a_time else [])),
     }
 
 
-def _beside(site_file: Path, said: site_yaml.SiteFile) -> dict[str, Any]:
-    """The ReFrame configuration of a site that has one, with what the suite needs beside it.
-
-    All of theirs stays in force. Added are the places and stacks of ``assay.yaml``, the modes, the
-    run reports, and a file for the log.
-    """
-    file = site_file.with_name(site_yaml.FILE)
-    results, folder, log = _results(site_file)
-    known = vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
-    paths = [site_file.parent / each for each in said.beside]
-    # The room describe is above this one, and loaded only for a site that needs it.
-    join = resolve_name("assay.describe.foreign:join")
-    whole, places, stacks = join(file, said, paths, known["extras"])
-    system = whole["systems"][0]
-    # By a method of theirs, ReFrame may find another name than that of the host.
-    any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
-    check_call(site_file, said.system, any_host)
-    _begin(site_file, file, places, stacks, None, {})
-    left_out[site_file] += [
-        f"stack {name} is left out: it is in environs of no place"
-        for name in said.stacks
-        if not any(name == made["name"] for made in stacks)
-    ]
-    places = [place for place in places if place["environs"]]
-    reserve(f"{said.system}:{place['name']}" for place in places)
-    system["partitions"] += places
-    if any(place["scheduler"] == "local" for place in places):
-        system["max_local_jobs"] = 1  # two cases at once would disturb each other
-    # Their place for stage directories is one that compute nodes see.
-    above = os.environ.get("RFM_PREFIX") or system.get("prefix") or results
-    stage = os.path.expandvars(system.get("stagedir") or f"{above}/stage")
-    system.update(stagedir=f"{stage}/{folder.name}", outputdir=str(folder))
-    ours = _modes()
-    names = {mode["name"] for mode in ours}
-    here = {"target_systems": [said.system]}
-    handlers = whole["logging"][0].get("handlers", [])
-    added = {
-        "environments": stacks,
-        "general": [{**here, **_reports(results)}],
-        "logging": [{**here, "level": "debug", "handlers": [*handlers, _log_file(log)]}],
-        "modes": ours,
-    }
-    whole["modes"] = [mode for mode in whole.get("modes", ()) if mode["name"] not in names]
-    return {**whole, **{name: [*whole.get(name, ()), *more] for name, more in added.items()}}
-
-
-def _begin(  # noqa: PLR0913, PLR0917
+def begin_site(  # noqa: PLR0913, PLR0917
     site_file: Path,
     file: Path,
     places: list[dict[str, Any]],
@@ -427,7 +381,7 @@ def _words(
     return Site(words, environs, programs, problems is not None, tuple(problems or ()))
 
 
-def _results(site_file: Path) -> tuple[Path, Path, Path]:
+def results_of(site_file: Path) -> tuple[Path, Path, Path]:
     """The results, the folder of the outputs of a session, and its log; a run locks the results."""
     results = results_directory(site_file)
     call = command.of_reframe()
@@ -472,7 +426,7 @@ def _promised(  # noqa: PLR0913, PLR0917
     return state
 
 
-def _modes(*policy: str) -> list[dict[str, Any]]:
+def modes(*policy: str) -> list[dict[str, Any]]:
     modes: list[tuple[str, ...]] = [("smoke", "smoke", "--tag=smoke"), ("full", "full")]
     modes += [(f"paper-{profile}", profile) for profile in PROFILES]
     # Only cases that did not pass are launched again: see assay.run.attempts.
@@ -483,11 +437,11 @@ def _modes(*policy: str) -> list[dict[str, Any]]:
     ]
 
 
-def _reports(results: Path) -> dict[str, Any]:
+def run_reports(results: Path) -> dict[str, Any]:
     return {"report_file": str(results / "reports" / "run-report-{sessionid}.json")}
 
 
-def _log_file(log: Path) -> dict[str, Any]:
+def log_file(log: Path) -> dict[str, Any]:
     return {
         "type": "file",
         "name": str(log),

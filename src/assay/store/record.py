@@ -203,11 +203,12 @@ def begin_record(test: Any, case: dict[str, Any], nodes: list[str], launches: in
     :param case: the keys by which the references of the case are looked up.
     """
     named = {key: case.pop(key) for key in ("test", "system", "partition", "environ", "profile")}
+    place, extras = test.current_partition, test.current_partition.extras
     return Record(
         **named,
         display_name=test.display_name,
         unique_name=test.unique_name,
-        scheduler=test.current_partition.scheduler.registered_name,
+        scheduler=place.scheduler.registered_name,
         kind=test.kind,
         purpose=test.purpose,
         parameters=case,
@@ -216,16 +217,10 @@ def begin_record(test: Any, case: dict[str, Any], nodes: list[str], launches: in
         units=units.own(test.declares.values()),
         nodes=tuple(nodes),
         stack=test.current_environ.extras.get("provenance", ""),
-        hardware=test.current_partition.extras.get("hardware", {}),
-        device=between_nodes(test.current_partition),
+        hardware=extras.get("hardware", {}),
+        device=str(extras.get("network_device", "")) if "inter-node" in place.features else "",
         launches=launches,
     )
-
-
-def between_nodes(partition: Any) -> str:
-    """The network devices of a partition between nodes; empty for another partition."""
-    there = "inter-node" in partition.features
-    return str(partition.extras.get("network_device", "")) if there else ""
 
 
 def of_output(parsed: Parsed) -> Output:

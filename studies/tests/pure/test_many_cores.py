@@ -132,7 +132,7 @@ def test_each_figure_of_the_document_is_drawn_and_what_is_missing_is_named():
     shown = {key for found in drawn for key in found.shows}
     assert shown == {(name, AT) for name in (OVER_PAIRS.name, *HPCC)}
     (rate,) = [found for found in drawn if (OVER_PAIRS.name, AT) in found.shows]
-    assert rate.header == ("pairs", "8 B [1/s]", "1024 B [1/s]")
+    assert rate.table[0] == ("pairs", "8 B [1/s]", "1024 B [1/s]")
     assert rate.table[-1][0] == "4"
     missing = {a.figure for a in wanted.absent(cases, drawn, [FIGURES]) if a.at == AT}
     assert missing == {"multi-pair latency over pairs"}

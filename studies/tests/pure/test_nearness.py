@@ -172,7 +172,7 @@ def test_the_figures_of_the_document_are_drawn():
         )
     ]  # fmt: skip
     drawn = figure.all_figures(figures.sections(cases))
-    assert [one.header for one in drawn] == [
+    assert [one.table[0] for one in drawn] == [
         ("message size", "latency [%]", "bw [%]"), ("rails", "1 MiB [MB/s]"),
     ]  # fmt: skip
     assert not [a for a in wanted.absent(cases, drawn, [FIGURES]) if a.at == AT]

@@ -72,7 +72,7 @@ def test_partitions_that_belong_together_are_lines_of_one_figure():
         {("PingPong: latency", AT)},
     ]
     for one in found:
-        assert [cell.split(" [")[0] for cell in one.header] == ["size", "across", "east"]
+        assert [cell.split(" [")[0] for cell in one.table[0]] == ["size", "across", "east"]
         assert "1\N{NO-BREAK SPACE}GiB" in one.description
 
 
@@ -85,7 +85,7 @@ def test_a_partition_that_was_not_measured_is_named():
 def test_rates_of_more_and_more_pairs_have_a_line_for_each_place():
     (found,) = drawn(pairs())
     assert found.shows == {("rates of simultaneous pairs", AT)}
-    assert found.header == ("pairs", "within [MB/s]", "across [MB/s]")
+    assert found.table[0] == ("pairs", "within [MB/s]", "across [MB/s]")
     assert found.table[-1] == ("4", "472", "190")
 
 
@@ -123,7 +123,7 @@ def test_hpl_over_both_clusters_has_the_figures_of_the_document():
     found = drawn(hpl())
     assert {name for one in found for name, _ in one.shows} == {*link_fit.FIGURES}
     wider = next(one for one in found if (link_fit.WIDER, AT) in one.shows)
-    assert len(wider.header) == 1 + len(link_fit.WIDENED)
+    assert len(wider.table[0]) == 1 + len(link_fit.WIDENED)
 
 
 FIGURES = Path(link_fit.__file__).with_name("figures.yaml")

@@ -473,7 +473,8 @@ def test_a_file_cut_in_the_middle_of_an_entry_never_judges(tmp_path, short):
     for end in range(first + 2, len(whole) - 1, 4 if short else 1):
         path = site(tmp_path, whole[:end])
         try:
-            left = References.load(path).calibrated
+            # Sealed: without the floors of all sites, which each cut would read again.
+            left = References.load(path, sealed=True).calibrated
         except ReferencesError:
             continue
         # The readable part is a shorter file of whole entries, or the last word is cut.

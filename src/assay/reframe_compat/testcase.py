@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,37 +50,8 @@ def other_sanity(test: type, ours: type) -> str:
     return next((str(each.__name__) for each in found if each is not kept), "")
 
 
-class Listener:
-    """A listener of ReFrame's runner (``TaskEventListener``); most events are nothing to it."""
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("on_task_"):
-            raise AttributeError(name)
-        return lambda task: None
-
-
-class KeepsOutputs(Listener):
-    """Copies the outputs of a case that failed, as ReFrame does for a case that passes.
-
-    What the case did not write, or cannot be copied, is left out.
-    """
-
-    def on_task_failure(self, task: Any) -> None:
-        test = task.check
-        if not test.outputdir or not test.stagedir:
-            return  # it failed before it had a directory
-        hide_values(test)
-        for path in _outputs(test):
-            place = Path(test.outputdir) / path.relative_to(test.stagedir)
-            with contextlib.suppress(OSError):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                if path.is_dir():
-                    shutil.copytree(path, place, dirs_exist_ok=True)
-                else:
-                    shutil.copy2(path, place)
-
-
-def _outputs(test: Any) -> Iterator[Path]:
+def outputs_of(test: Any) -> Iterator[Path]:
+    """The files in its stage directory that a test keeps."""
     stage = Path(test.stagedir)
     if job := test.job:
         yield from (stage / name for name in (job.stdout, job.stderr, job.script_filename))
@@ -98,7 +68,7 @@ def hide_values(test: Any) -> None:
     if not of_assay(test):
         return
     known = recorded.listed(str(Path(test.stagedir) / "recorded.txt")) or recorded.listed()
-    for path in (file for each in _outputs(test) for file in (each, *each.rglob("*"))):
+    for path in (file for each in outputs_of(test) for file in (each, *each.rglob("*"))):
         with contextlib.suppress(OSError):
             if path.is_symlink() or not path.is_file() or path.suffix == ".json":
                 continue

@@ -12,6 +12,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -176,7 +177,7 @@ def _watched(folder: Path, tests: Any, cases: Sequence[Any]) -> Iterator[None]:
     told = Progress(planned, folder / LOG, rounds=runner.rounds(tests))
     # In front: the last failure that --max-failures allows ends the run in ReFrame's own listener.
     tests.policy.task_listeners.insert(0, told)
-    tests.policy.task_listeners.append(testcase.KeepsOutputs())
+    tests.policy.task_listeners.append(KeepsOutputs())
     over = threading.Event()
     threading.Thread(target=_watch_files, args=(folder, over), daemon=True).start()
     try:
@@ -300,7 +301,37 @@ def _point(link: Path, folder: Path) -> None:
         new.replace(link)
 
 
-class Progress(testcase.Listener):
+class Listener:
+    """A listener of ReFrame's runner (``TaskEventListener``); most events are nothing to it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("on_task_"):
+            raise AttributeError(name)
+        return lambda task: None
+
+
+class KeepsOutputs(Listener):
+    """Copies the outputs of a case that failed, as ReFrame does for a case that passes.
+
+    What the case did not write, or cannot be copied, is left out.
+    """
+
+    def on_task_failure(self, task: Any) -> None:
+        test = task.check
+        if not test.outputdir or not test.stagedir:
+            return  # it failed before it had a directory
+        testcase.hide_values(test)
+        for path in testcase.outputs_of(test):
+            place = Path(test.outputdir) / path.relative_to(test.stagedir)
+            with contextlib.suppress(OSError):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if path.is_dir():
+                    shutil.copytree(path, place, dirs_exist_ok=True)
+                else:
+                    shutil.copy2(path, place)
+
+
+class Progress(Listener):
     """Says how each case ended, and during a long case how far the run is.
 
     It listens to ReFrame's runner. A case that ReFrame launches again has not ended.

@@ -190,7 +190,7 @@ def least_loss(name, by):
     return high
 
 
-HEAD = "number,\"least loss, hardware named\",any machine,\"green, hardware named\""
+HEAD = 'number,"least loss, hardware named",any machine,"green, hardware named"'
 
 
 def table():

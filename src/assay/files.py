@@ -100,17 +100,6 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else "known are " + ", ".join(sorted(known))
 
 
-def mistyped(word: str, known: Collection[str]) -> str:
-    """The known word that was probably meant by another one; empty if there is none.
-
-    Of ten misspelt words of sites, 0.9 found all. It found none of 26 words that sites have for
-    tests of their own.
-    """
-    alike = {each.replace("_", "-"): each for each in known}
-    near = difflib.get_close_matches(word.replace("_", "-"), alike, n=1, cutoff=0.9)
-    return alike[near[0]] if near else ""
-
-
 def read_shape(
     path: Path, kind: type[T], refusal: type[Exception], shown: object = None, hint: str = ""
 ) -> T:

@@ -9,12 +9,13 @@ programs. A word that is nearly one of them is refused; any other belongs to the
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -130,10 +131,21 @@ def vocabulary(path: Path) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     return said
 
 
+def mistyped(word: str, known: Collection[str]) -> str:
+    """The known word that was probably meant by another one; empty if there is none.
+
+    Of ten misspelt words of sites, 0.9 found all. It found none of 26 words that sites have for
+    tests of their own.
+    """
+    alike = {each.replace("_", "-"): each for each in known}
+    near = difflib.get_close_matches(word.replace("_", "-"), alike, n=1, cutoff=0.9)
+    return alike[near[0]] if near else ""
+
+
 def _check_words(of: Mapping[str, Any], words: Mapping[str, Mapping[str, str]], where: str) -> None:
     for kind, known in words.items():
         for word in of.get(kind, ()):
-            if word not in known and (near := files.mistyped(word, known)):
+            if word not in known and (near := mistyped(word, known)):
                 raise ConfigError(f"{where}: {kind}: unknown word {word!r}; did you mean {near!r}?")
 
 

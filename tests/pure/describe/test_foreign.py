@@ -344,9 +344,9 @@ def test_foreign_words_are_no_errors_and_a_mistyped_word_is():
         "scratch",
         "uenv",
     ):
-        assert not sites.files.mistyped(theirs, words)
+        assert not sites.mistyped(theirs, words)
     for wrong in ("infinband", "intranode", "inter_node", "ethernt", "rc_mlx_5", "nvlnk"):
-        assert sites.files.mistyped(wrong, words)
+        assert sites.mistyped(wrong, words)
 
 
 def test_a_place_or_a_stack_without_words_is_left_out_with_its_reason(site, tmp_path):

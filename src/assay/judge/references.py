@@ -210,7 +210,10 @@ class References:
         if found is None or until:
             if entry := _first(self._baseline, case, metric):
                 return self._reference(entry, metric, unit, peak, SHARED)
-            found = self._of_published(case, metric, unit, peak, named, widest) or found
+            others = self._of_published(case, metric, unit, peak, named, widest)
+            if isinstance(others, Recorded) and widest:  # there is no floor: say why
+                widest = replace(widest, source=f"{widest.source}; {others.why}")
+            found = others or found
         if widest is not None and not isinstance(found, Reference):
             return widest
         if found is not None:

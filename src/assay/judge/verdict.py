@@ -113,6 +113,17 @@ class Judgement:
     why: str
     by: Reference | None = None
 
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The least and the greatest value that would not have been red; both None if unjudged.
+
+        A weak bound makes nothing red: these are then the bounds of what comes after it.
+        """
+        sure = (self.by.otherwise or self.by) if self.by else None
+        if not isinstance(sure, Reference):
+            return None, None
+        return sure.lower_bound, sure.upper_bound
+
 
 def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[float, float]:
     """Interval that covers the median of the population, without assuming a distribution.

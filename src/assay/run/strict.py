@@ -743,11 +743,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             found.percent_of = store.OfPeak(peak.what, value, unit, share, peak.of)
         if self.purpose == "calibration":
             return found
-        if self._emulated:
-            found.why = store.OF_SOFTWARE
-            return found
-        if why := self._unjudged.get(name):
-            found.why = why
+        if why := store.OF_SOFTWARE if self._emulated else self._unjudged.get(name):
+            found.why = f"{store.NO_MEASUREMENT}{why}"
             return found
         named = self.current_partition.extras.get("hardware", {})
         expected = site.site_references().find(self._keys(), name, unit, peak, named)
@@ -756,9 +753,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if (by := judgement.by) is None:
             return found
         found.reference, found.source, found.yardstick = by.value, by.source, by.yardstick
-        # A weak bound makes nothing red: the record has the bounds that would.
-        if isinstance(sure := by.otherwise or by, judge.Reference):
-            found.lower, found.upper = sure.lower_bound, sure.upper_bound
+        found.lower, found.upper = judgement.bounds
         # ReFrame shows and stores this reference. The reference has no bounds: ReFrame would judge
         # the median by them, and it has no third verdict.
         where = self.current_partition.fullname

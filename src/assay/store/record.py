@@ -35,6 +35,9 @@ CALIBRATION = "calibration run"
 EMULATED = "emulated"
 OF_SOFTWARE = "the GPUs are emulated: no number of them is of hardware"
 
+#: Begin of the reason why a number is not judged by anything.
+NO_MEASUREMENT = "says nothing of the machine: "
+
 #: Version of the record. Increase it by one whenever a key changes its meaning.
 SCHEMA = 1
 

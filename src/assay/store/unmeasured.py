@@ -107,11 +107,12 @@ def links(
     parts: list[str] = []
     others: list[str] = []
     for (link, name), hosts in sorted(there.items()):
-        if name in took or any(fnmatchcase(name, pattern) for pattern in excused):
+        if name in took:
             continue
+        why = next((line(why) for at, why in excused.items() if fnmatchcase(name, at)), "")
         what = f"no case moved bytes over {name} ({link.kind}), which is up on {hosts[0]}"
-        if link.kind in measured or not link.must:
-            others.append(what)
+        if why or link.kind in measured or not link.must:
+            others.append(f"{what}: {why}" if why else what)
         elif alone and name != NVLINK:
             parts.append(f"{what}: one node cannot; start the suite where Slurm has two of them")
         else:

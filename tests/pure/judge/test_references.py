@@ -638,6 +638,7 @@ def test_a_weak_floor_makes_nothing_red_alone(tmp_path, value, verdict, by):
     said = judge([value], found(tmp_path))
     assert (said.verdict.value, said.by.yardstick) == (verdict, by)
     assert ("a weak bound is not met" in said.why) is (value < 20000)
+    assert said.bounds == pytest.approx((10, 1e6)), "what would have been red"
 
 
 def test_the_ceiling_of_a_weak_floor_is_not_weak(tmp_path):
@@ -657,7 +658,12 @@ def test_the_side_that_a_floor_leaves_open_has_the_bound_of_any_machine(tmp_path
 def test_results_that_spread_too_far_give_no_floor_and_the_reason(tmp_path):
     results = [{**RESULT, "value": value} for value in (2000.0, 12000.0)]
     floors(tmp_path, rule="D", results=results)
-    assert found(tmp_path).why.startswith("healthy machines publish too different values: 2 ")
+    why = "healthy machines publish too different values: 2 "
+    assert found(tmp_path).why.startswith(why)
+    any_machine(tmp_path)
+    its = found(tmp_path)
+    assert its.yardstick == "any machine"
+    assert why in its.source
 
 
 def test_a_limit_of_a_time_is_above_the_highest_of_three_owners(tmp_path):

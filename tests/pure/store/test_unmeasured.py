@@ -176,7 +176,9 @@ def test_a_site_says_what_is_not_measured_and_a_part_of_a_run_owes_nothing(
     port(tmp_path, "mlx5_4:1", "InfiniBand", HDR)
     node = health(tmp_path)
     storage = {**PLAIN, "not_measured": {"mlx5_[45]:*": "only the storage is behind it"}}
-    assert unmeasured.links(storage, [node]) == ([], [], [])
+    faults, parts, (other,) = unmeasured.links(storage, [node])
+    assert not faults + parts
+    assert other.endswith("is up on node01: only the storage is behind it")
     assert unmeasured.links({**PLAIN, "narrowed": ["-n Osu"]}, [node]) == ([], [], [])
     assert unmeasured.links({}, [node]) == ([], [], []), "a run of an older version"
 

@@ -41,7 +41,7 @@ from assay.prove import launch, transports
 from assay.quantities import number
 from assay.store import cases
 from assay.store.cases import Case, Session, grouped
-from assay.store.record import CALIBRATION, Metric, Output
+from assay.store.record import CALIBRATION, NO_MEASUREMENT, OF_SOFTWARE, Metric, Output
 from assay.store.sanitize import mapping
 
 #: How a metric was confirmed.
@@ -203,7 +203,7 @@ class Judge:
     def _verdict(self, case: Case, metric: Metric) -> Iterator[str]:
         """What speaks against the verdict of a metric."""
         name, said = metric.name, metric.verdict.value
-        if metric.why == CALIBRATION:
+        if metric.why == CALIBRATION or _measured_nothing(case, metric):
             return
         of = metric.percent_of
         peak = Peak(of.what, of.peak, of=of.of) if of and of.peak else None
@@ -217,7 +217,9 @@ class Judge:
             if said != Verdict.RECORDED.value:
                 yield f"{name}: {said}, and the site does not judge it: {expected.why}"
             return
-        bounds = expected.value, expected.lower_bound, expected.upper_bound
+        samples = metric.samples
+        follows = judge(samples or (metric.value or 0.0,), expected)
+        bounds = (follows.by.value if follows.by else None, *follows.bounds)
         before = metric.reference, metric.lower, metric.upper
         if before != bounds:
             yield (
@@ -225,15 +227,20 @@ class Judge:
                 f"the site say {_listed(bounds)}"
             )
             return
-        samples = metric.samples
-        if samples and (follows := judge(samples, expected)).verdict is not metric.verdict:
+        if samples and follows.verdict is not metric.verdict:
             yield f"{name}: says {said}, {follows.verdict.value} follows: {follows.why}"
 
     def _curve(self, case: Case, attempts: Sequence[Case]) -> Iterator[str]:
         """What speaks against a curve, by the rules for whole curves; the peak is left out."""
         pattern = case.curve
         readings = [self._reading(attempt).parsed for attempt in attempts]
-        if case.verdict not in GREEN or pattern not in curves.limits() or not all(readings):
+        software = any(metric.why == NO_MEASUREMENT + OF_SOFTWARE for metric in case.metrics)
+        if (
+            software
+            or case.verdict not in GREEN
+            or pattern not in curves.limits()
+            or not all(readings)
+        ):
             return
         once = {int(size): time for size, time in case.once.items() if size.isdigit()}
         launches, outputs = [], [*filter(None, readings)]
@@ -252,6 +259,19 @@ class Judge:
         follows = judge_ratios(launches, best)
         if launches and follows.verdict is not Verdict.PASS:
             yield f"says {case.verdict.value}, {follows.verdict.value} follows: {follows.why}"
+
+
+def _measured_nothing(case: Case, metric: Metric) -> bool:
+    """Whether a metric says nothing of the machine, so that no yardstick judges it.
+
+    Else a record could leave out what is red: only emulated GPUs, of which no number is judged, and
+    reads of IOR, which the page cache may answer, have such metrics.
+    """
+    if metric.verdict is not Verdict.RECORDED or not metric.why.startswith(NO_MEASUREMENT):
+        return False
+    if metric.why == NO_MEASUREMENT + OF_SOFTWARE:
+        return case.verdict is Verdict.RECORDED
+    return case.family == "ior" and metric.name.startswith("read")
 
 
 def _keys(case: Case) -> dict[str, Any]:

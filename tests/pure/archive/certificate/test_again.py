@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from report_results import BTIO, HPCC, Results
 
 from assay.archive.certificate.again import OUTPUTS, Again, Judge
-from assay.judge import References
+from assay.judge import Recorded, Reference, References, Verdict, judge
 from assay.store import session
+from assay.store.cases import Case
+from assay.store.record import NO_MEASUREMENT, OF_SOFTWARE, Metric
 
 LATENCY = "Osu %transport=posix %benchmark=latency@intra-node"
 
@@ -157,3 +160,45 @@ def test_an_output_of_another_program_is_a_contradiction(again, results):
     output.write_text(other.with_name("rfm_job.out").read_text())
     (line,) = again(LATENCY).contradictions
     assert "Osu_31c4d960/rfm_job.out does not give the rows of its record: row 1: latency" in line
+
+
+WIDEST = Reference(10.0, "MB/s", 0.0, 9.0, "physics", None, "any machine")
+WEAK = Reference(80.0, "MB/s", 0.0, None, "one owner", None, "published", WIDEST)
+
+
+def verdict_again(expected: Reference | Recorded, metric: Metric, **case: Any) -> list[str]:
+    """What speaks against a metric whose site has one reference."""
+    named = dict.fromkeys(("test", "display_name", "unique_name", "system", "partition"), "x")
+    found = SimpleNamespace(_references=SimpleNamespace(find=lambda *_: expected))
+    made = Case(**named, environ="x", **{"verdict": metric.verdict, **case})
+    return [*Judge._verdict(found, made, metric)]
+
+
+def recorded(value: float, expected: Reference) -> Metric:
+    """The metric as a run records it."""
+    said = judge([value], expected)
+    low, high = said.bounds
+    names = {"reference": said.by.value, "lower": low, "upper": high}
+    return Metric("rate", value, "MB/s", said.verdict, said.why, (value,), **names)
+
+
+@pytest.mark.parametrize("value", [90.0, 50.0, 5.0])
+def test_a_weak_floor_is_the_same_when_judged_again(value):
+    metric = recorded(value, WEAK)
+    assert verdict_again(WEAK, metric) == []
+    forged = recorded(value, WEAK)
+    forged.verdict = Verdict.FAIL if metric.verdict is Verdict.PASS else Verdict.PASS
+    assert len(verdict_again(WEAK, forged)) == 1
+
+
+def test_a_number_is_left_out_only_for_a_reason_that_a_run_may_have():
+    def metric(why: str, name: str = "rate") -> Metric:
+        return Metric(name, 5.0, "MB/s", Verdict.RECORDED, why, (5.0,))
+
+    software = metric(NO_MEASUREMENT + OF_SOFTWARE)
+    assert verdict_again(WIDEST, software) == []
+    assert len(verdict_again(WIDEST, software, verdict=Verdict.PASS)) == 1
+    cached = metric(f"{NO_MEASUREMENT}the page cache answered", "read")
+    assert verdict_again(WIDEST, cached, family="ior") == []
+    assert len(verdict_again(WIDEST, cached, family="osu")) == 1
+    assert len(verdict_again(WIDEST, metric("nobody looked"))) == 1

@@ -20,6 +20,13 @@ PARTS = {
     "disk": ("write", "read"),
 }
 
+#: Each of these words -> what it measures of which part, such as ``network rate``.
+SIDES = {
+    word: word if word.startswith(part) else f"{part} {word}"
+    for part, words in PARTS.items()
+    for word in words
+}
+
 #: Yardstick -> in words, after a number of cases.
 WORDS = dict(
     zip(
@@ -40,8 +47,9 @@ class Strength:
     """What the verdict of a run rests on.
 
     :ivar cases: yardstick -> number of cases that it judged. A case counts for its strongest one.
-    :ivar losses: kind of part -> the least factor of a loss that would have been red.
-    :ivar blind: the kinds of parts that were measured and of which no loss would have been red.
+    :ivar losses: what was measured of a part, such as ``network rate`` -> the least factor of a
+        loss that would have been red.
+    :ivar blind: what was measured, and of which no loss would have been red.
     """
 
     cases: Mapping[str, int]
@@ -57,11 +65,10 @@ class Strength:
         first = (next((name for name in YARDSTICKS if name in used), "") for used in judged)
         counted = Counter(filter(None, first))
         found = grouped((part, loss) for case in cases for part, loss in _losses(case))
-        losses = {
-            part: min(filter(None, found[part]), default=None) for part in PARTS if part in found
-        }
-        blind = tuple(part for part, loss in losses.items() if loss is None)
-        known = {part: loss for part, loss in losses.items() if loss is not None}
+        losses = {what: min(filter(None, its), default=None) for what, its in found.items()}
+        losses = {what: losses[what] for what in SIDES.values() if what in losses}
+        blind = tuple(what for what, loss in losses.items() if loss is None)
+        known = {what: loss for what, loss in losses.items() if loss is not None}
         return cls({name: counted[name] for name in YARDSTICKS if counted[name]}, known, blind)
 
     @property
@@ -87,17 +94,16 @@ def _yardstick(metric: Metric) -> str:
 
 
 def _losses(case: Case) -> Iterable[tuple[str, float | None]]:
-    """(kind of part, the least loss that would have been red) of each metric that shows it."""
+    """(what is measured, the least loss that would have been red) of each metric that shows it."""
     if case.verdict is None or case.values.get("sync") == "cached":  # shows no disk
         return
-    for part, words in PARTS.items():
+    metrics = {metric.name: metric for metric in case.metrics}
+    for word, what in SIDES.items():
         # Within a node, bytes cross no network.
-        if part == "network" and len(case.hosts) == 1:
+        if word in PARTS["network"] and len(case.hosts) == 1:
             continue
-        names = {name for word in words for name in case.proves.get(word, ())}
-        for metric in case.metrics:
-            if metric.name in names:
-                yield part, least_loss(metric)
+        for name in metrics.keys() & {*case.proves.get(word, ())}:
+            yield what, least_loss(metrics[name])
 
 
 def least_loss(metric: Metric) -> float | None:

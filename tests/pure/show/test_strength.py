@@ -52,17 +52,24 @@ def test_a_run_says_by_what_its_cases_were_judged_and_what_it_would_have_seen():
     found = Strength.of(cases)
     assert asdict(found) == {
         "cases": {"reference": 1, "published": 1, "any machine": 1},
-        "losses": {"network": pytest.approx(100 / 96), "disk": 40.0},
+        "losses": {"network rate": pytest.approx(100 / 96), "disk write": 40.0},
         "blind": ("memory",),
     }
     assert found.said == [
         "judged: 1 by references of the site, 1 by what machines of this hardware publish, "
         "1 by bounds of any machine",
-        "the least loss that would have been red: network 4 % slower, disk 40 times slower",
+        "the least loss that would have been red: network rate 4 % slower, "
+        "disk write 40 times slower",
         "no loss would have been red of: memory",
     ]
     assert not found.wide_only
     assert Strength.of(cases[2:]).wide_only
+
+
+def test_a_latency_that_is_judged_well_says_nothing_of_a_rate_that_is_not():
+    short = rate(1.0, None, upper=1.05, unit="us")
+    found = Strength.of([case(short, proves="latency"), case(rate(lower=2.5))])
+    assert found.losses == {"network latency": 1.05, "network rate": 40.0}
 
 
 def test_within_a_node_bytes_cross_no_network_and_a_cached_write_no_disk():

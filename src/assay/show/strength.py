@@ -84,7 +84,9 @@ class Strength:
         lines = [f"judged: {', '.join(judged)}"] if judged else []
         lines += [f"the least loss that would have been red: {', '.join(losses)}"] if losses else []
         return lines + (
-            [f"no loss would have been red of: {', '.join(self.blind)}"] if self.blind else []
+            [f"without a loss that would have been red: {', '.join(self.blind)}"]
+            if self.blind
+            else []
         )
 
 

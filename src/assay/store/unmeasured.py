@@ -1,9 +1,10 @@
 """Links that the nodes of a run have, and over which no case moved bytes.
 
 The words of a site say what was found; the hardware says what there is. A record has the links of
-its node (``provenance.py``). A port of InfiniBand, EFA or Slingshot that is up is there to join
-nodes. A port of Ethernet is, if it has served RDMA since the node booted: otherwise it may
-carry storage or management by TCP, which nobody has to measure. A port that is down, and the
+its node (``provenance.py``). A port of InfiniBand or EFA that is up is there to join nodes. A port
+of Ethernet is, if it has served RDMA since the node booted: otherwise it may carry storage or
+management by TCP, which nobody has to measure. Of Slingshot, nothing shows which bytes went past
+the kernel, so an unused one is named and is no fault. A port that is down, and the
 virtual functions that a host gives away, join nothing.
 
 Ports of one kind and rate are rails of one link: if a case used one of them, the others are named,
@@ -57,7 +58,8 @@ def active(found: Mapping[str, Any]) -> dict[str, Link]:
         there[line(name)] = Link(f"{kind}, {line(said.get('rate'))}", must)
     for name, port in mapping(network.get("slingshot")).items():
         if mapping(port).get("state") == "up":
-            there[line(name)] = Link(f"Slingshot, {line(mapping(port).get('speed_mbit'))} Mbit/s")
+            rate = line(mapping(port).get("speed_mbit"))
+            there[line(name)] = Link(f"Slingshot, {rate} Mbit/s", must=False)
     if re.search(r"\tNV\d+\b", str(found.get("gpus") or "")):
         there[NVLINK] = Link("between the GPUs of a node")
     return there
@@ -117,7 +119,7 @@ def links(
             parts.append(f"{what}: one node cannot; start the suite where Slurm has two of them")
         else:
             faults.append(
-                f"{what}: a program or a UCX that can use it is missing, or a partition with it "
-                "as network_device; or not_measured of promise.yaml says why nobody needs it"
+                f"{what}: install a program or a UCX that can use it, or add a partition with it "
+                "as network_device; if nobody needs it, write why into not_measured of promise.yaml"
             )
     return faults, parts, others

@@ -60,7 +60,7 @@ def test_a_run_says_by_what_its_cases_were_judged_and_what_it_would_have_seen():
         "1 by bounds of any machine",
         "the least loss that would have been red: network rate 4 % slower, "
         "disk write 40 times slower",
-        "no loss would have been red of: memory",
+        "without a loss that would have been red: memory",
     ]
     assert not found.wide_only
     assert Strength.of(cases[2:]).wide_only

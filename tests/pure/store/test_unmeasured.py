@@ -140,20 +140,21 @@ def test_ports_of_a_healthy_site_that_join_no_nodes_are_no_fault(tmp_path: Path)
     assert [note.split()[5] for note in others] == ["irdma0:1", "mlx5_0:1"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "device"), [("RoCE", "mlx5_0:1"), ("EFA", "rdmap0s6:1"), ("Slingshot", "cxi0")]
-)
-def test_roce_that_was_used_efa_and_slingshot_are_links(
-    tmp_path: Path, kind: str, device: str
-) -> None:
-    if kind == "Slingshot":
-        slingshot(tmp_path)
-    elif kind == "EFA":
+@pytest.mark.parametrize(("kind", "device"), [("RoCE", "mlx5_0:1"), ("EFA", "rdmap0s6:1")])
+def test_roce_that_was_used_and_efa_are_links(tmp_path: Path, kind: str, device: str) -> None:
+    if kind == "EFA":
         port(tmp_path, device, "Unspecified", EDR)
     else:
         port(tmp_path, device, "Ethernet", HDR, counters={"rx_write_requests": 7})
     (fault,), _, _ = unmeasured.links(PLAIN, [health(tmp_path)])
     assert f"{device} ({kind}, " in fault
+
+
+def test_slingshot_of_which_nobody_sees_the_bytes_is_named_and_is_no_fault(tmp_path: Path) -> None:
+    slingshot(tmp_path)
+    faults, parts, (other,) = unmeasured.links(PLAIN, [health(tmp_path)])
+    assert not faults + parts
+    assert "cxi0 (Slingshot, 200000 Mbit/s)" in other
 
 
 def test_links_between_gpus_need_a_case_also_on_one_machine(tmp_path: Path) -> None:

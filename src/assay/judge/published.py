@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from assay import files
+from assay import files, metrics
 from assay.judge.reference_files import ReferencesError, Selector
 from assay.quantities import number
 
@@ -23,8 +23,12 @@ FILE = "floors.yaml"
 #: Part of the least healthy value that a floor is; of less than three owners, a weak one.
 PART, WEAK_PART = 0.9, 0.85
 
-#: An upper limit of a time is this many times the highest healthy value.
+#: A limit without a peak is this many times beyond the worst healthy value.
 BEYOND = 1.5
+
+#: A weak floor alone makes red what is this many times below it. Of two owners that publish shares
+#: of a peak, nobody is 1.5 times below the weak floor of the other one (``test_published.py``).
+FAR = 3.0
 
 #: Fewest owners of the machines behind a floor; greatest ratio of their values; fewest values of
 #: a sample whose tenth percentile counts.
@@ -52,12 +56,12 @@ class Result(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def share(self) -> float:
-        """Its share of the peak; of a time, the value itself."""
+        """Its share of the peak; without a peak, the value itself."""
         return self.value / self.of if self.of else self.value
 
 
 class Floor(msgspec.Struct, forbid_unknown_fields=True):
-    """A floor has `for`, metrics, rule, why and results; of, unless it is a limit of a time.
+    """A floor has `for`, metrics, rule, why and results; of, unless it is a limit without a peak.
 
     :ivar of: role and quantity of the hardware, such as ``link.bandwidth``.
     :ivar hardware: the names of hardware, of whatever role, that it holds for; empty for all.
@@ -103,11 +107,18 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
         return len({result.owner for result in self.results if result.counts})
 
     @property
+    def of_times(self) -> bool:
+        """Whether it is for times: a greater one is worse."""
+        return metrics.lower_is_better(self.results[0].unit)
+
+    @property
     def share(self) -> float | None:
-        """The least healthy share, rounded down to a hundredth; None without a floor."""
+        """The least healthy share, rounded down to a hundredth; of a limit, its value; or None."""
         shares = self.shares
-        if self.rule in "DU":
+        if self.rule == "D":
             return None
+        if self.rule == "U":
+            return BEYOND * shares[-1] if self.of_times else shares[0] / BEYOND
         least = shares[round((len(shares) - 1) / 10)] if self.rule == "B" else shares[0]
         return math.floor(100 * least * (WEAK_PART if self.rule == "C" else PART)) / 100
 
@@ -120,7 +131,7 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
         if self.rule == "U":
             unit = self.results[0].unit
             return f"{many}: {number(low)} to {number(high)} {unit}; {self.why}"
-        weak = "; a weak floor, alone it makes nothing red" if self.rule == "C" else ""
+        weak = f"; a weak floor: red alone {FAR:.0f} times below it" if self.rule == "C" else ""
         return f"{many}: {low:.0%} to {high:.0%} of the peak; {self.why}{weak}"
 
 

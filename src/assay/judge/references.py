@@ -67,7 +67,7 @@ class Reference:
         hardware's peak and catches a cluster that was built wrong from the start.
     :ivar yardstick: one of :data:`YARDSTICKS`.
     :ivar otherwise: what judges a value that does not pass, because this bound is too weak to make
-        it red.
+        it red: bounds that are farther out.
     """
 
     value: float
@@ -77,7 +77,7 @@ class Reference:
     source: str
     floor: float | None = None
     yardstick: str = SITE
-    otherwise: Reference | Recorded | None = None
+    otherwise: Reference | None = None
 
     @property
     def lower_bound(self) -> float | None:
@@ -230,7 +230,7 @@ class References:
         unit: str,
         peak: Peak | None,
         named: Mapping[str, str],
-        otherwise: Reference | None,
+        widest: Reference | None,
     ) -> Reference | Recorded | None:
         """What the first floor says that applies; None if none does, or its peak is not known."""
         for floor in self._floors:
@@ -239,33 +239,34 @@ class References:
             if floor.hardware and {*named.values()}.isdisjoint(floor.hardware):
                 continue
             if floor.rule == "U":
-                ranks, its = (
-                    case.get("ranks", case.get("gpus", 0)) if floor.each_rank else 2,
-                    floor.results[0].unit,
-                )
+                ranks = case.get("ranks", case.get("gpus", 0)) if floor.each_rank else 2
+                its = floor.results[0].unit
                 if not (isinstance(ranks, int) and ranks > 1):
                     continue
                 if (scale := 1.0 if its == unit else metrics.factor(its, unit)) is None:
                     said = f"{metric!r} is in {unit!r}, and its floor in {its!r}"
                     raise ReferencesError(f"{self.of_all[0]}: {said}")
-                value = published.BEYOND * floor.shares[-1] * (ranks - 1) * scale
-                # Where a floor leaves a side open, the bounds of any machine hold.
-                least = otherwise.lower_bound if otherwise else None
-                lower = None if least is None else least / value - 1
-                return Reference(value, unit, lower, 0.0, floor.said, None, PUBLISHED)
-            if peak is None or peak.of != floor.of:
+                whole = (ranks - 1) * scale
+            elif peak is None or peak.of != floor.of:
                 continue
+            else:
+                whole = peak.value
             if (share := floor.share) is None:
                 said = f"healthy machines publish too different values: {floor.said}"
                 return Recorded(said, until_calibrated=True)
-            value, most = share * peak.value, otherwise.upper_bound if otherwise else None
-            if floor.above is not None:
-                most = floor.above * peak.value
-                if otherwise:  # no ceiling is weak: it follows from physics
-                    otherwise = replace(otherwise, upper=most / otherwise.value - 1)
-            upper = None if most is None else most / value - 1
-            weak = otherwise or Recorded(floor.said) if floor.rule == "C" else None
-            return Reference(value, unit, 0.0, upper, floor.said, None, PUBLISHED, weak)
+            value = share * whole
+            # Where a floor leaves a side open, the bounds of any machine hold.
+            least, most = (widest.lower_bound, widest.upper_bound) if widest else (None, None)
+            if floor.of_times:
+                lower = None if least is None else least / value - 1
+                return Reference(value, unit, lower, 0.0, floor.said, None, PUBLISHED)
+            most = most if floor.above is None else floor.above * whole
+            far = max(value / published.FAR, least or 0.0)
+            made, weak = (
+                Reference(v, unit, 0.0, most and most / v - 1, floor.said, None, PUBLISHED)
+                for v in (value, far)
+            )
+            return replace(made, otherwise=weak) if floor.rule == "C" else made
         return None
 
     def by_hand(

@@ -117,12 +117,10 @@ class Judgement:
     def bounds(self) -> tuple[float | None, float | None]:
         """The least and the greatest value that would not have been red; both None if unjudged.
 
-        A weak bound makes nothing red: these are then the bounds of what comes after it.
+        Of a weak bound, they are those farther out.
         """
-        sure = (self.by.otherwise or self.by) if self.by else None
-        if not isinstance(sure, Reference):
-            return None, None
-        return sure.lower_bound, sure.upper_bound
+        sure = self.by and (self.by.otherwise or self.by)
+        return (sure.lower_bound, sure.upper_bound) if sure else (None, None)
 
 
 def median_interval(samples: Sequence[float], coverage: float = 0.95) -> tuple[float, float]:
@@ -159,8 +157,8 @@ def judge(samples: Sequence[float], expected: Reference | Recorded) -> Judgement
     """PASS if the interval of the samples lies within the bounds, FAIL if it lies outside.
 
     INCONCLUSIVE if it straddles a bound: more launches would decide. One sample is an interval
-    of width zero, so it passes or fails. What does not pass a weak bound is judged by what comes
-    after it; RECORDED if nothing does.
+    of width zero, so it passes or fails. What does not pass a weak bound is judged by the bounds
+    farther out.
 
     :param samples: values of one metric, one for each launch, in the reference's unit; finite.
     """

@@ -14,6 +14,7 @@ import yaml
 from reframe.core.runtime import temp_runtime
 
 from assay import metrics
+from assay.judge import published
 from assay.reframe_compat import testcase
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -144,6 +145,21 @@ def with_results(rule, **change):
 def test_a_floor_that_does_not_follow_is_named(floor, said):
     floor["results"].append({**floor["results"][0], "counts": True})
     assert any(said in fault for fault in faults(floor)), [*faults(floor)]
+
+
+def beyond(floor):
+    """Of each pair of owners, how far a result of one lies below the weak floor of the other."""
+    of = {}
+    for each in floor["results"]:
+        if each.get("counts", True):
+            of.setdefault(each["owner"], []).append(each["value"] / each["of"])
+    return [0.85 * min(a) / min(b) for x, a in of.items() for y, b in of.items() if x != y]
+
+
+def test_a_healthy_machine_is_not_far_below_a_weak_floor_of_another_owner():
+    far = [each for floor in FLOORS if floor["rule"] in "ABC" for each in beyond(floor)]
+    assert len(far) > 300
+    assert max(far) < published.FAR / 2, "a weak floor makes red what is FAR times below it"
 
 
 def test_a_floor_names_hardware_of_the_catalogue():

@@ -629,16 +629,27 @@ def test_a_floor_is_for_the_hardware_and_the_peak_that_it_names(tmp_path):
         assert isinstance(found(tmp_path, peak=other), Recorded)
 
 
-@pytest.mark.parametrize(("value", "verdict", "by"), [
-    (24000.0, "PASS", "published"), (15000.0, "PASS", "any machine"), (5.0, "FAIL", "any machine"),
-])  # fmt: skip
-def test_a_weak_floor_makes_nothing_red_alone(tmp_path, value, verdict, by):
-    any_machine(tmp_path)
+@pytest.mark.parametrize("any_bounds", ["10 to 1000000 MB/s", None])
+@pytest.mark.parametrize(
+    ("value", "verdict"), [(24000.0, "PASS"), (15000.0, "PASS"), (6000.0, "FAIL")]
+)
+def test_a_weak_floor_makes_red_only_what_is_far_below_it(tmp_path, value, verdict, any_bounds):
+    if any_bounds:
+        any_machine(tmp_path, any_bounds)
     floors(tmp_path, rule="C", results=[RESULT])
     said = judge([value], found(tmp_path))
-    assert (said.verdict.value, said.by.yardstick) == (verdict, by)
+    assert (said.verdict.value, said.by.yardstick) == (verdict, "published")
     assert ("a weak bound is not met" in said.why) is (value < 20000)
-    assert said.bounds == pytest.approx((10, 1e6)), "what would have been red"
+    # 0.85 x 0.96, rounded down to a hundredth, and a third of it
+    far = 0.81 * 25000 / 3
+    assert said.bounds == pytest.approx((far, 1e6 if any_bounds else None)), "what would be red"
+
+
+def test_a_bound_of_any_machine_above_a_third_of_a_weak_floor_stays(tmp_path):
+    any_machine(tmp_path, "10000 to 1000000 MB/s")
+    floors(tmp_path, rule="C", results=[RESULT])
+    assert judge([15000.0], found(tmp_path)).verdict.value == "PASS"
+    assert judge([9000.0], found(tmp_path)).verdict.value == "FAIL"
 
 
 def test_the_ceiling_of_a_weak_floor_is_not_weak(tmp_path):
@@ -679,6 +690,16 @@ def test_a_limit_of_a_time_is_above_the_highest_of_three_owners(tmp_path):
     references = load(tmp_path, {"references": [], "recorded": [UNTIL]})
     its = references.find(case(), "latency_8B", "us")
     assert (its.lower_bound, its.upper_bound) == (None, pytest.approx(1.8))
+
+
+def test_a_limit_of_a_rate_is_below_the_lowest_of_three_owners(tmp_path):
+    rates = [{**RESULT, "value": 6000.0 * n, "owner": o} for n, o in enumerate("ABC", 1)]
+    rates = [{k: v for k, v in each.items() if k != "of"} for each in rates]
+    floors(tmp_path, rule="U", results=rates, of="")
+    its = found(tmp_path, named={})
+    assert (its.lower_bound, its.upper_bound) == (pytest.approx(4000), None)
+    any_machine(tmp_path)
+    assert found(tmp_path).upper_bound == pytest.approx(1e6), "the open side"
 
 
 @pytest.mark.parametrize(

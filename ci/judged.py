@@ -40,8 +40,8 @@ class _Output:
         return "GFLOP/s"
 
 
-def count(site_file: Path) -> tuple[Counter[str], Counter[str]]:
-    """Yardstick -> number of cases, "" for none; and the tests of the latter."""
+def count(site_file: Path) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Yardstick -> number of cases, "" for none; that of places with hardware; tests without."""
     loaded = config.load_config("<builtin>", str(site_file))
     loaded.select_subconfig(site_file.parent.name)
     runtime.init_runtime(loaded)
@@ -51,7 +51,8 @@ def count(site_file: Path) -> tuple[Counter[str], Counter[str]]:
     suite = importlib.util.module_from_spec(spec)
     sys.modules["suite"] = suite
     spec.loader.exec_module(suite)
-    references, found, bare = site_references(), Counter[str](), Counter[str]()
+    references = site_references()
+    found, known, bare = Counter[str](), Counter[str](), Counter[str]()
     for file in sorted((ROOT / "reframe").rglob("*.py")):
         made = [m for test, its in suite.testcase.declared(file) for m in suite.make(test, its)]
         for test in made:
@@ -79,17 +80,22 @@ def count(site_file: Path) -> tuple[Counter[str], Counter[str]]:
                 }
                 best = next((name for name in YARDSTICKS if name in used), "")
                 found[best] += 1
+                known[best] += bool(named)
                 bare[case["test"]] += not best
-    return found, +bare
+    return found, known, +bare
 
 
 def main() -> int:
     if sys.argv[1] == "--one":
-        found, bare = count(Path(sys.argv[2]))
+        found, known, bare = count(Path(sys.argv[2]))
         total, judged = sum(found.values()), sum(found.values()) - found[""]
         by = ", ".join(f"{n} {name}" for name, n in found.most_common() if name)
         of = ", ".join(f"{name} ({n})" for name, n in bare.most_common(6))
         print(f"{Path(sys.argv[2]).parent.name}: {judged} of {total} judged: {by}; none: {of}")
+        there = sum(known.values()) - known[""]
+        more = there - known["any machine"]
+        said = f"{more} of {there} by more than any machine ({more / max(there, 1):.0%})"
+        print(f"  judged where the place names its hardware: {said}")
         return 0
     for site in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as scratch:

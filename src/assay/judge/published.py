@@ -26,8 +26,8 @@ PART, WEAK_PART = 0.9, 0.85
 #: A limit without a peak is this many times beyond the worst healthy value.
 BEYOND = 1.5
 
-#: A weak floor alone makes red what is this many times below it. Of two owners that publish shares
-#: of a peak, nobody is 1.5 times below the weak floor of the other one (``test_published.py``).
+#: A weak floor alone makes red what is this many times below it: of two owners that publish shares,
+#: nobody is 1.5 times below that of the other one (``test_published.py``). So do rates that spread.
 FAR = 3.0
 
 #: Fewest owners of the machines behind a floor; greatest ratio of their values; fewest values of
@@ -81,9 +81,7 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
     each_rank: bool = False
 
     def __post_init__(self) -> None:
-        shares = self.shares
-        spread = max(shares) / min(shares) if shares else math.inf
-        if not shares:
+        if not (shares := self.shares):
             raise ValueError("results: none counts")
         if (self.rule == "U") == bool(self.of):
             raise ValueError("of: a share has a peak, such as link.bandwidth; a limit U has none")
@@ -92,7 +90,7 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
         if self.rule in "AU" and self.owners < OWNERS:
             said = f"{self.owners} owners of results: rule {self.rule} needs {OWNERS}"
             raise ValueError(f"rule: {said}; write C, which makes a weak floor")
-        if self.rule == "A" and spread > SPREAD:
+        if self.rule == "A" and (spread := shares[-1] / shares[0]) > SPREAD:
             raise ValueError(f"rule: A: the results spread by {spread:.2f}: write D, no floor")
         if self.rule == "B" and len(shares) < SAMPLE:
             raise ValueError(f"rule: B: {len(shares)} results, and it needs {SAMPLE}; write A or C")
@@ -117,8 +115,10 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
         shares = self.shares
         if self.rule == "D":
             return None
+        if self.rule == "U" and self.of_times:
+            return BEYOND * shares[-1]
         if self.rule == "U":
-            return BEYOND * shares[-1] if self.of_times else shares[0] / BEYOND
+            return shares[0] / (FAR if shares[-1] > SPREAD * shares[0] else BEYOND)
         least = shares[round((len(shares) - 1) / 10)] if self.rule == "B" else shares[0]
         return math.floor(100 * least * (WEAK_PART if self.rule == "C" else PART)) / 100
 

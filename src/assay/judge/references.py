@@ -234,16 +234,15 @@ class References:
     ) -> Reference | Recorded | None:
         """What the first floor says that applies; None if none does, or its peak is not known."""
         for floor in self._floors:
-            if metric not in floor.metrics or not applies(floor.selector, case):
-                continue
-            if floor.hardware and {*named.values()}.isdisjoint(floor.hardware):
+            other = floor.hardware and {*named.values()}.isdisjoint(floor.hardware)
+            if other or metric not in floor.metrics or not applies(floor.selector, case):
                 continue
             if floor.rule == "U":
                 ranks = case.get("ranks", case.get("gpus", 0)) if floor.each_rank else 2
                 its = floor.results[0].unit
                 if not (isinstance(ranks, int) and ranks > 1):
                     continue
-                if (scale := 1.0 if its == unit else metrics.factor(its, unit)) is None:
+                if (scale := metrics.factor(its, unit)) is None:
                     said = f"{metric!r} is in {unit!r}, and its floor in {its!r}"
                     raise ReferencesError(f"{self.of_all[0]}: {said}")
                 whole = (ranks - 1) * scale
@@ -260,13 +259,13 @@ class References:
             if floor.of_times:
                 lower = None if least is None else least / value - 1
                 return Reference(value, unit, lower, 0.0, floor.said, None, PUBLISHED)
-            most = most if floor.above is None else floor.above * whole
+            most = floor.above * whole if floor.above else most
+            upper = most and most / value - 1
+            made = Reference(value, unit, 0.0, upper, floor.said, None, PUBLISHED)
+            if floor.rule != "C":
+                return made
             far = max(value / published.FAR, least or 0.0)
-            made, weak = (
-                Reference(v, unit, 0.0, most and most / v - 1, floor.said, None, PUBLISHED)
-                for v in (value, far)
-            )
-            return replace(made, otherwise=weak) if floor.rule == "C" else made
+            return replace(made, otherwise=replace(made, value=far, upper=most and most / far - 1))
         return None
 
     def by_hand(

@@ -692,12 +692,14 @@ def test_a_limit_of_a_time_is_above_the_highest_of_three_owners(tmp_path):
     assert (its.lower_bound, its.upper_bound) == (None, pytest.approx(1.8))
 
 
-def test_a_limit_of_a_rate_is_below_the_lowest_of_three_owners(tmp_path):
-    rates = [{**RESULT, "value": 6000.0 * n, "owner": o} for n, o in enumerate("ABC", 1)]
+@pytest.mark.parametrize(("highest", "limit"), [(9000.0, 4000), (12000.0, 2000)])
+def test_a_limit_of_a_rate_is_below_the_lowest_of_three_owners(tmp_path, highest, limit):
+    values = {"A": 6000.0, "B": 7000.0, "C": highest}
+    rates = [{**RESULT, "value": value, "owner": owner} for owner, value in values.items()]
     rates = [{k: v for k, v in each.items() if k != "of"} for each in rates]
     floors(tmp_path, rule="U", results=rates, of="")
     its = found(tmp_path, named={})
-    assert (its.lower_bound, its.upper_bound) == (pytest.approx(4000), None)
+    assert (its.lower_bound, its.upper_bound) == (pytest.approx(limit), None)
     any_machine(tmp_path)
     assert found(tmp_path).upper_bound == pytest.approx(1e6), "the open side"
 

@@ -106,5 +106,7 @@ def lower_is_better(name: str) -> bool:
 
 def factor(name: str, into: str) -> float | None:
     """The factor from one unit into another; None if they are not of the same quantity."""
-    here, there = unit(name), UNITS[into]
-    return here.factor / there.factor if here and here.base == there.base else None
+    here, there = unit(name), unit(into)
+    if here and there and here.base == there.base:
+        return here.factor / there.factor
+    return 1.0 if name == into else None

@@ -382,11 +382,7 @@ class References:
     ) -> Reference:
         peak = its_peak.value if its_peak else None
         spec = entry["metrics"][metric]
-        its, asked = metrics.unit(spec["unit"]), metrics.unit(unit)
-        scale = 1.0
-        if its and asked and its.base == asked.base:
-            scale = its.factor / asked.factor
-        elif spec["unit"] != unit:
+        if (scale := metrics.factor(spec["unit"], unit)) is None:
             raise ReferencesError(
                 f"{self._named}: references: {metric!r} is in {spec['unit']!r}, "
                 f"the test reports {unit!r}; give the reference in that unit"

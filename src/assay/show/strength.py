@@ -83,11 +83,8 @@ class Strength:
         losses = [f"{part} {said_loss(loss)}" for part, loss in self.losses.items()]
         lines = [f"judged: {', '.join(judged)}"] if judged else []
         lines += [f"the least loss that would have been red: {', '.join(losses)}"] if losses else []
-        return lines + (
-            [f"without a loss that would have been red: {', '.join(self.blind)}"]
-            if self.blind
-            else []
-        )
+        blind = f"without a loss that would have been red: {', '.join(self.blind)}"
+        return [*lines, blind] if self.blind else lines
 
 
 def _yardstick(metric: Metric) -> str:

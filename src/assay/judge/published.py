@@ -23,7 +23,11 @@ FILE = "floors.yaml"
 #: Part of the least healthy value that a floor is; of less than three owners, a weak one.
 PART, WEAK_PART = 0.9, 0.85
 
-#: A limit without a peak is this many times beyond the worst healthy value.
+#: The same where the owners do not agree: 105 of 107 results are above this part of what the
+#: others' least one is; 98 are above 0.9.
+WIDE_PART = 0.8
+
+#: A limit without a peak is this many times beyond the worst healthy value, where the owners agree.
 BEYOND = 1.5
 
 #: A weak floor alone makes red what is this many times below it: of two owners that publish shares,
@@ -110,17 +114,34 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
         return metrics.lower_is_better(self.results[0].unit)
 
     @property
+    def owners_agree(self) -> bool:
+        """Whether the results of each owner are within the bound that those of the others make.
+
+        It is the way to see how often a healthy machine of one more owner would be red.
+        """
+        worst: dict[str, float] = {}
+        for result in self.results:
+            if result.counts:
+                bad = 1 / result.share if self.of_times else result.share
+                worst[result.owner] = min(bad, worst.get(result.owner, bad))
+        part = 1 / BEYOND if self.rule == "U" else PART
+        return all(
+            its >= part * min((at for of, at in worst.items() if of != owner), default=0.0)
+            for owner, its in worst.items()
+        )
+
+    @property
     def share(self) -> float | None:
         """The least healthy share, rounded down to a hundredth; of a limit, its value; or None."""
-        shares = self.shares
+        shares, agree = self.shares, self.owners_agree
         if self.rule == "D":
             return None
-        if self.rule == "U" and self.of_times:
-            return BEYOND * shares[-1]
         if self.rule == "U":
-            return shares[0] / (FAR if shares[-1] > SPREAD * shares[0] else BEYOND)
+            far = BEYOND if agree else FAR
+            return far * shares[-1] if self.of_times else shares[0] / far
         least = shares[round((len(shares) - 1) / 10)] if self.rule == "B" else shares[0]
-        return math.floor(100 * least * (WEAK_PART if self.rule == "C" else PART)) / 100
+        part = WEAK_PART if self.rule == "C" else PART if agree else WIDE_PART
+        return math.floor(100 * least * part) / 100
 
     @property
     def said(self) -> str:

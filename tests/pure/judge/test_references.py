@@ -677,6 +677,14 @@ def test_results_that_spread_too_far_give_no_floor_and_the_reason(tmp_path):
     assert why in its.source
 
 
+@pytest.mark.parametrize(("lowest", "share"), [(0.85, 0.76), (0.80, 0.64)])
+def test_a_floor_is_lower_where_the_owners_do_not_agree(tmp_path, lowest, share):
+    values = {"A": lowest, "B": 0.92, "C": 0.95}
+    results = [{**RESULT, "value": v * RESULT["of"], "owner": o} for o, v in values.items()]
+    floors(tmp_path, rule="A", results=results)
+    assert found(tmp_path).lower_bound == pytest.approx(share * 12500)
+
+
 def test_a_limit_of_a_time_is_above_the_highest_of_three_owners(tmp_path):
     times = [{**RESULT, "unit": "us", "value": v, "owner": o} for v, o in ((1.0, "A"), (1.2, "B"))]
     times = [{k: v for k, v in each.items() if k != "of"} for each in times]
@@ -692,9 +700,10 @@ def test_a_limit_of_a_time_is_above_the_highest_of_three_owners(tmp_path):
     assert (its.lower_bound, its.upper_bound) == (None, pytest.approx(1.8))
 
 
-@pytest.mark.parametrize(("highest", "limit"), [(9000.0, 4000), (12000.0, 2000)])
-def test_a_limit_of_a_rate_is_below_the_lowest_of_three_owners(tmp_path, highest, limit):
-    values = {"A": 6000.0, "B": 7000.0, "C": highest}
+@pytest.mark.parametrize(("lowest", "limit"), [(6000.0, 4000), (4500.0, 1500)])
+def test_a_limit_of_a_rate_is_below_the_lowest_of_three_owners(tmp_path, lowest, limit):
+    """Farther below if one owner would be red by the others: then the next one may be, too."""
+    values = {"A": lowest, "B": 7000.0, "C": 12000.0}
     rates = [{**RESULT, "value": value, "owner": owner} for owner, value in values.items()]
     rates = [{k: v for k, v in each.items() if k != "of"} for each in rates]
     floors(tmp_path, rule="U", results=rates, of="")

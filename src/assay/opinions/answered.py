@@ -89,7 +89,8 @@ class Answer(msgspec.Struct, kw_only=True):
     """What is said of one output; ``assay judge --json`` prints it.
 
     :ivar file: where the output is, with the line where it begins if it is not the only one.
-    :ivar verdict: PASS, FAIL, INCONCLUSIVE or RECORDED; `not read` if no parser reads it.
+    :ivar verdict: PASS, FAIL, INCONCLUSIVE or RECORDED; `not read` if no parser reads it, `not
+        judged` if the site has no reference for it.
     :ivar answer: the answer in a sentence.
     :ivar hardware: role -> name in the catalogue, and who says so.
     :ivar path: lanes of UCX or ways of NCCL that a log in the output shows.
@@ -267,13 +268,16 @@ class _Answered:
             if isinstance(expected, Recorded) or (expected.yardstick == ANY and self.asked.named):
                 continue
             said = judge.judge([value], expected)
-            bad = said.verdict is not Verdict.PASS
+            verdict, bad = said.verdict, said.verdict is not Verdict.PASS
+            above = bad and value > (expected.upper_bound or value)
+            if above and peak:  # the named part may be another one
+                verdict = Verdict.INCONCLUSIVE
             if expected.yardstick != ANY:
                 self.compared = True
-                self.cause = self.cause or "slow" * bad
+                self.cause = self.cause or "slow" * (bad and not above)
             if expected.yardstick != ANY or bad:
                 why = f"{name}: {said.why} ({expected.source})"
-                self.reasons.append((said.verdict, why))
+                self.reasons.append((verdict, why))
                 share = f", {value / peak.value:.0%} of {peak.what}" if peak else ""
                 others = expected.source.partition(";")[0]
                 self.brief[why] = f"{name} is {number(value)} {unit}{share}; {others}"
@@ -315,8 +319,8 @@ class _Answered:
     def verdict(self) -> Verdict:
         """PASS only if a value was compared, a log shows the path, and nothing may be missing."""
         own = Verdict.PASS if self.ways or not self._has_path else Verdict.INCONCLUSIVE
-        own = own if self.compared else Verdict.INCONCLUSIVE if self.log else Verdict.RECORDED
-        if own is Verdict.PASS and "ends_early" in self.parsed.facts:
+        own = own if self.compared else Verdict.RECORDED
+        if self.log or "ends_early" in self.parsed.facts:
             own = Verdict.INCONCLUSIVE
         return judge.worst([own, *(each for each, _ in self.reasons if each in judge.RED)])
 
@@ -358,9 +362,9 @@ class _Answered:
         if bad and verdict in judge.RED:
             meaning = f"; {CAUSES[self.cause]}" if self.cause else ""
             return f"{what}, and a healthy machine does not: {bad[0]}{meaning}"
+        early = "; the table ends early: told to (-m), or cut?" * ("ends_early" in parsed.facts)
         if not self.compared:
-            return f"{what}, which is possible, and there is nothing to compare it with"
-        early = "; the table ends early" * ("ends_early" in parsed.facts)
+            return f"{what}, which is possible, and there is nothing to compare it with{early}"
         path = "" if self.ways or not self._has_path else "; nothing shows which path it was"
         return f"{what}, as healthy machines do: {good[0]}{path}{early}"
 

@@ -34,22 +34,22 @@ _DAY, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
 #: In front of a line, and in no output of a program: name -> what it looks like. The group ``rank``
 #: says which of several processes printed the line.
 _SURE = {
-    "time stamps": rf"\[?{_DAY}[T ]{_TIME}(?:Z|[+-]\d\d:?\d\d)?\]?:? ?",
-    "syslog": rf"[A-Z][a-z]{{2}} [ \d]\d {_TIME} [\w.-]+ [\w./-]+(?:\[\d+\])?: ?",
+    "time stamps": rf"\[?{_DAY}[T ]{_TIME}(?:Z|[+-]\d\d:?\d\d)?\]?:?",
+    "syslog": rf"[A-Z][a-z]{{2}} [ \d]\d {_TIME} [\w.-]+ [\w./-]+(?:\[\d+\])?:",
     "mpirun --timestamp-output": rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]\d {_TIME} \d{{4}}(?=\[|<std)",
-    "mpirun --tag-output": r"\[(?:[^\]\s@]+@)?(?P<rank>\d+,\d+)\](?:\[[^\]\s]*\])?<std(?:out|err)>: ?",
-    "an output's name": r"<std(?:out|err)>: ?",
-    "kubectl --prefix": r"\[(?P<rank>pod/[^\]\s]+)\] ",
+    "mpirun --tag-output": r"\[(?:[^\]\s@]+@)?(?P<rank>\d+,\d+)\](?:\[[^\]\s]*\])?<std(?:out|err)>:",
+    "an output's name": r"<std(?:out|err)>:",
+    "kubectl --prefix": r"\[(?P<rank>pod/[^\]\s]+)\]",
 }
 
 #: In front of a line, and sometimes the line of a program itself: only where most lines have it.
 _LIKELY = {
-    "quotes": r"(?:> ?)+",
-    "srun --label": r" {0,5}(?P<rank>\d{1,6}): ?",
-    "mpiexec -l": r"(?:[\w.-]+ )?(?P<rank>\d{1,6}): |\[(?P<other>\d{1,6})\] ",
-    "docker compose": r"(?P<rank>[\w.-]+) +\| ?",
-    "times": rf"\[?{_TIME}\]? ",
-    "numbers of lines": r" *\d{1,5} ?[|│] ?",
+    "quotes": r">(?: ?>)*",
+    "srun --label": r" {0,5}(?P<rank>\d{1,6}):",
+    "mpiexec -l": r"(?:[\w.-]+ )?(?P<rank>\d{1,6}):|\[(?P<other>\d{1,6})\](?= |$)",
+    "docker compose": r"(?P<rank>[\w.-]+) +\|",
+    "times": rf"\[?{_TIME}\]?(?= |$)",
+    "numbers of lines": r" *\d{1,5} ?[|│]",
 }
 
 #: The share of the lines of a text that has a likely prefix.
@@ -130,20 +130,27 @@ def _cleaned(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     lines, ranks = _without_prefixes(lines, notes)
     yield "\n".join(lines), tuple(notes)
     around = ["" if _AROUND.fullmatch(line.rstrip()) else line for line in lines]
-    for form in dict.fromkeys(("\n".join(around), _dedented(around))):
+    for form in _dedented(around):
         yield form, tuple(notes)
     # Each process may have printed an output of its own.
     for rank, count in Counter(filter(None, ranks)).most_common(64):
         if count < len(lines):
-            own = [line if its == rank else "" for line, its in zip(around, ranks)]
-            yield _dedented(own), (*notes, f"the lines of other processes than {rank}")
+            own = [its for its, of in zip(around, ranks) if of == rank or not its.strip()]
+            for form in _dedented(own):
+                yield form, (*notes, f"the lines of other processes than {rank}")
 
 
-def _dedented(lines: Sequence[str]) -> str:
-    """Without the blanks that all lines begin with."""
+def _dedented(lines: Sequence[str]) -> Iterator[str]:
+    """The text, then without the blanks that all its lines begin with, or all but one or two.
+
+    Also with one blank more: the one after a prefix may have been the program's own.
+    """
+    yield "\n".join(lines)
+    yield "\n".join(f" {line}" if line else "" for line in lines)
     some = [line for line in lines if line.strip()]
-    least = min((len(line) - len(line.lstrip()) for line in some), default=0)
-    return "\n".join(line[least:] if line.strip() else "" for line in lines)
+    most = min((len(line) - len(line.lstrip()) for line in some), default=0)
+    for blanks in range(most, max(most - 3, 0), -1):
+        yield "\n".join(line[blanks:] for line in lines)
 
 
 def _without_prefixes(lines: list[str], notes: list[str]) -> tuple[list[str], list[str]]:
@@ -153,8 +160,7 @@ def _without_prefixes(lines: list[str], notes: list[str]) -> tuple[list[str], li
         before = lines
         for likely, prefixes in ((False, _SURE), (True, _LIKELY)):
             for name, looks in prefixes.items():
-                pattern = re.compile(looks)
-                found = [pattern.match(line) for line in lines]
+                found = _in_front(looks, lines)
                 some = sum(1 for line in lines if line.strip())
                 if sum(map(bool, found)) < (max(3, _MOST * some) if likely else 1):
                     continue
@@ -166,6 +172,17 @@ def _without_prefixes(lines: list[str], notes: list[str]) -> tuple[list[str], li
         if lines == before:
             break
     return lines, ranks
+
+
+def _in_front(looks: str, lines: Sequence[str]) -> list[re.Match[str] | None]:
+    """The prefix of each line. The blank after it belongs to it if all lines have one."""
+    pattern = re.compile(looks)
+    found = [pattern.match(line) for line in lines]
+    after = [line[its.end() :] for line, its in zip(lines, found) if its]
+    if any(after) and all(rest.startswith(" ") for rest in after if rest):
+        pattern = re.compile(f"{looks}(?: |$)")
+        found = [pattern.match(line) for line in lines]
+    return found
 
 
 # --- several outputs in one text
@@ -242,12 +259,16 @@ def _read(text: str, line: int, last_size: int | None) -> Sent:
         if (ended := _told_to_end(parsed, last_size)) is not None:
             again = of_text(text, ended)
             if again.sound:
-                parsed = replace(again, facts={**again.facts, "ends_early": ended})
+                told = any(int(size) == ended for size in _ASKED.findall(text))
+                facts = {} if told else {"ends_early": ended}
+                parsed = replace(again, facts={**again.facts, **facts})
     except ParseError as error:
         return Sent(text, None, str(error), line + 1, notes)
     return Sent(text, parsed, "", line + 1, notes)
 
 
+#: The command of an OSU program, with the size at which it was told to stop.
+_ASKED = re.compile(r"\bosu_\w+\b.*\s(?:-m|--message-size)[ =]?(?:\d+:)?(\d+)(?!\S)")
 _ENDS = re.compile(r"(?:line \d+: )?the table ends at size (\d+), not (\d+)")
 
 

@@ -9,13 +9,14 @@ import re
 import sys
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from assay import catalogue, files
+from assay import files
 from assay.exits import Exit
 from assay.judge import ReferencesError, peaks
 from assay.opinions.answered import Answer, Asked, answer
@@ -47,7 +48,7 @@ def parse_command(args: argparse.Namespace) -> int:
                 print(msgspec.json.encode(said).decode(), flush=True)
             else:
                 _show(said)
-            ends.append(Exit.UNKNOWN if said.verdict == "not read" else Exit[said.verdict])
+            ends.append(Exit.UNKNOWN if said.verdict.startswith("not") else Exit[said.verdict])
     if not ends:
         print(f"assay judge: {' '.join(args.files)}: no file in it", file=sys.stderr)
     return next((end for end in _WORST if end in ends), Exit.UNKNOWN)
@@ -133,7 +134,7 @@ def _answers(
         try:
             said = answer(sent, asked) if sent.parsed else _unread(sent)
         except ReferencesError as error:
-            said = Answer(file="", verdict="not read", answer=str(error))
+            said = Answer(file="", verdict="not judged", answer=str(error))
         said.file = where
         yield said
 
@@ -163,10 +164,11 @@ class _Stranger(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Unread(msgspec.Struct, forbid_unknown_fields=True):
-    """The file has programs and errors."""
+    """The file has programs, errors and names: what names a known program in a text."""
 
     programs: list[_Stranger]
     errors: str
+    names: str
 
 
 @functools.cache
@@ -195,11 +197,6 @@ def _unread(sent: Sent) -> Answer:
 
 
 def _nearest(text: str) -> str:
-    """The program that a text names most often, and what is missing; empty if it names none."""
-    words = re.findall(r"[\w.-]+", text[:100_000])
-    names = [name for each in catalogue.PROGRAMS.values() for name in each.executables]
-    found = [word for word in words if word in names]
-    if not found:
-        return ""
-    name = max(found, key=found.count)
-    return f"{name}, whose first lines are not here"
+    """The program that a text names most often; empty if it names none."""
+    found = Counter(re.findall(rf"\b(?:{_strangers().names})\b", text[:100_000]))
+    return f"{found.most_common(1)[0][0]}, whose first lines are not here" if found else ""

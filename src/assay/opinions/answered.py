@@ -17,8 +17,17 @@ from typing import Any
 
 import msgspec
 
-from assay import files, judge, metrics
-from assay.judge import Peak, Recorded, Reference, References, ReferencesError, Verdict, curves, peaks
+from assay import judge, metrics
+from assay.judge import (
+    Peak,
+    Recorded,
+    Reference,
+    References,
+    ReferencesError,
+    Verdict,
+    curves,
+    peaks,
+)
 from assay.judge.peaks import MOST_OF_PEAK
 from assay.judge.references import ANY
 from assay.opinions.pasted import Sent
@@ -38,6 +47,9 @@ LEAST_OF_LINK, LEAST_ALONE = 0.7, 0.35
 #: The least message that fills a link [B]: one of NCCL, and one of many at once. One message alone
 #: also waits for the way there and back, so it must be longer (``curves.LONG``).
 LONG_OF_NCCL, LONG_OF_MANY = 1 << 26, 1 << 16
+
+#: What no path between the GPUs of a node carries but NVLink [MB/s]: a slot of PCIe 6 has 121 GB/s.
+BEYOND_PCIE = 130_000
 
 #: How much slower than a smaller message a longer one moves, in one direction between two ranks. Of
 #: 91 healthy curves of others none fell by more than 2.04, where the messages outgrew a cache.
@@ -71,7 +83,7 @@ _PEAKS = (
 #: The beginnings of causes, and what they usually mean.
 CAUSES = {
     "falls": "usually the switch to rendezvous failed: a copy through the host, memory that cannot "
-    "be registered (ulimit -l), one rail of several; within one node, messages that outgrow a cache",
+    "be registered (ulimit -l), one rail of several; in one node, messages that outgrow a cache",
     "slow": "usually another path (TCP, one rail of several, half a slot of PCIe), a link that "
     "trained slower, ranks far from the device, or a clock that is held low",
     "dent": "usually other work in that moment, or a switch of protocols: run it again",
@@ -142,12 +154,15 @@ class _Answered:
         self.parsed, self.sent, self.asked = sent.parsed, sent, asked
         parsed = self.parsed
         self.hardware = stated_hardware(sent.text, parsed, asked)
-        self.named = {role: name for role, (name, _) in self.hardware.items()}
-        self.name = self.named.get("link", "")
-        self.link = peaks.peak(asked.site, self.named, "link", "bandwidth")
+        self.parts = {role: name for role, (name, _) in self.hardware.items()}
+        self.name = self.parts.get("link", "")
+        self.link = peaks.peak(asked.site, self.parts, "link", "bandwidth")
         self.ways, self.nccl = ways_of(parsed), parsed.family == "nccl-tests"
+        self.pattern = _pattern(parsed)
+        #: Whether the path is known: a log shows it, or there is no other one.
+        self.sure = bool(self.ways) or not (self.pattern or self.nccl)
         self.compared = False  # with what the machine should deliver
-        self.cause = ""  # a key of CAUSES
+        self.meaning = self.astray = ""  # a key of CAUSES; the path that it should not have taken
         self.brief: dict[str, str] = {}  # reason -> what the sentence says of it
         self.log = parsed.family == "ucx-log"
         self.reasons = [(Verdict.FAIL, problem) for problem in parsed.problems[self.log :]]
@@ -155,7 +170,6 @@ class _Answered:
             self.reasons.append((Verdict.FAIL, "the output is not whole"))
         fall_backs = (parsed.facts.get("path") or {}).get("fall_backs", ())
         self.reasons += [(Verdict.INCONCLUSIVE, f"NCCL: {said}") for said in fall_backs[:4]]
-        self.pattern = _pattern(parsed)
         if self.link is not None:
             self._way()
         if parsed.rows:
@@ -177,7 +191,7 @@ class _Answered:
             said = judge.judge_ratios([curves.ratios(rows, by, peak=most, pairs=pairs)])
             if said.verdict is not Verdict.PASS:
                 self.reasons.append((said.verdict, f"{of} {said.why}".strip()))
-                self.cause = self.cause or "dent"
+                self.meaning = self.meaning or "dent"
             if self.pattern != "collective over a network" and not self._both():
                 self._fall(of, rows)
 
@@ -200,11 +214,12 @@ class _Answered:
             return
         _, size, rate, most = max(slower)
         said = (
-            f"{of} messages of {size} B moved at {number(rate)} MB/s, {rate / most:.0%} of the "
-            f"{number(most)} MB/s of shorter ones; healthy ones keep {1 / FALLS:.0%} at least"
+            f"{of} messages of {size_in_words(size)} moved at {number(rate)} MB/s, "
+            f"{rate / most:.0%} of the {number(most)} MB/s of shorter ones; healthy ones keep "
+            f"{1 / FALLS:.0%} at least"
         )
         self.reasons.append((Verdict.INCONCLUSIVE, said.strip()))
-        self.cause = "falls"
+        self.meaning = "falls"
 
     def _way(self) -> None:
         """Whether the log shows another path than the named link."""
@@ -214,9 +229,9 @@ class _Answered:
             # Between GPUs of one node NCCL takes other ways.
             astray = [way for way in astray if way.startswith("NET/")]
         if astray:
-            said = f"the bytes took {', '.join(astray)}, which is not {self.name}"
-            self.reasons.append((Verdict.FAIL, said))
-            self.cause = "slow"
+            self.astray = f"the bytes took {', '.join(astray)}, which is not {self.name}"
+            self.reasons.append((Verdict.FAIL, self.astray))
+            self.meaning = "slow"
 
     def _rate(self, link: float) -> None:
         """Whether each long message reaches the rate of the link in one direction [MB/s]."""
@@ -236,27 +251,35 @@ class _Answered:
         if not rates:
             return
         at, best = max(rates.items(), key=lambda its: its[1])
+        if self.nccl and self.name.startswith("nvlink") and best > BEYOND_PCIE:
+            self.sure = True
         self.compared, share, least = True, best / link, LEAST_ALONE if alone else LEAST_OF_LINK
         verdict, wanted = Verdict.PASS, f"at least {least:.0%} is expected"
-        if share > MOST_OF_PEAK:
+        # Where a switch adds (NVLS), a link carries a byte once and the bus bandwidth counts two.
+        if share > MOST_OF_PEAK * (2 if self.nccl else 1):
             verdict, wanted = Verdict.INCONCLUSIVE, "is it another link, or are they several?"
         elif share < least and both:
             verdict, wanted = Verdict.INCONCLUSIVE, "measure one direction: both may share a bus"
         elif share < least:
-            verdict, self.cause = Verdict.FAIL, "slow"
+            verdict, self.meaning = Verdict.FAIL, "slow"
         said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"
         self.reasons.append((verdict, f"{said}; {wanted}"))
         low = {size: rate for size, rate in rates.items() if size >= curves.LONG}
         if verdict is Verdict.PASS and low and not (both or self.nccl):
             at, worst = min(low.items(), key=lambda its: its[1])
             if worst < least * link:
-                said = f"messages of {at} B moved at {number(worst)} MB/s, {worst / link:.0%} of"
-                self.reasons.append((Verdict.FAIL, f"{said} {self.name}; {wanted}"))
-                self.cause = self.cause or "falls"
+                said = f"messages of {size_in_words(at)} moved at {number(worst)} MB/s"
+                said = f"{said}, {worst / link:.0%} of {self.name}; {wanted}"
+                self.reasons.append((Verdict.FAIL, said))
+                self.meaning = self.meaning or "falls"
 
     def _values(self) -> None:
         """Compares the values with what the site, healthy machines and physics say."""
-        references, before, why = _references(self.asked.site), len(self.reasons), "no reference fits"
+        references, before, why = (
+            _references(self.asked.site),
+            len(self.reasons),
+            "no reference fits",
+        )
         found = list(_metrics(self.parsed))
         for case, name, value, unit in found:
             told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
@@ -274,7 +297,7 @@ class _Answered:
                 verdict = Verdict.INCONCLUSIVE
             if expected.yardstick != ANY:
                 self.compared = True
-                self.cause = self.cause or "slow" * (bad and not above)
+                self.meaning = self.meaning or "slow" * (bad and not above)
             if expected.yardstick != ANY or bad:
                 why = f"{name}: {said.why} ({expected.source})"
                 self.reasons.append((verdict, why))
@@ -298,18 +321,18 @@ class _Answered:
     def _expected(
         self, references: References, case: Mapping[str, Any], name: str, unit: str
     ) -> tuple[Reference | Recorded, Peak | None]:
-        """The strongest yardstick of a metric, over all peaks that the hardware has, and its peak."""
-        found: Reference | Recorded = references.find(case, name, unit, None, self.named)
+        """The strongest yardstick of a metric, over all peaks of the hardware, and its peak."""
+        found: Reference | Recorded = references.find(case, name, unit, None, self.parts)
         its_peak = None
         for of in _PEAKS:
             role, _, quantity = of.partition(".")
             its = "MB/s" if quantity == "bandwidth" else peaks.UNITS.get(quantity, "MB/s")
-            value = peaks.peak(self.asked.site, self.named, role, quantity)
+            value = peaks.peak(self.asked.site, self.parts, role, quantity)
             scale = metrics.factor(its, unit) if unit in metrics.UNITS else None
             if value is None or scale is None or getattr(found, "yardstick", ANY) != ANY:
                 continue
-            peak = Peak(self.named[role], value * scale, of=of)
-            found = references.find(case, name, unit, peak, self.named)
+            peak = Peak(self.parts[role], value * scale, of=of)
+            found = references.find(case, name, unit, peak, self.parts)
             its_peak = peak if getattr(found, "yardstick", ANY) != ANY else None
         return found, its_peak
 
@@ -318,20 +341,15 @@ class _Answered:
     @property
     def verdict(self) -> Verdict:
         """PASS only if a value was compared, a log shows the path, and nothing may be missing."""
-        own = Verdict.PASS if self.ways or not self._has_path else Verdict.INCONCLUSIVE
+        own = Verdict.PASS if self.sure else Verdict.INCONCLUSIVE
         own = own if self.compared else Verdict.RECORDED
         if self.log or "ends_early" in self.parsed.facts:
             own = Verdict.INCONCLUSIVE
         return judge.worst([own, *(each for each, _ in self.reasons if each in judge.RED)])
 
-    @property
-    def _has_path(self) -> bool:
-        """Whether the bytes may have taken one of several paths."""
-        return bool(self.pattern) or self.nccl
-
     def said(self) -> Answer:
         unknown = [_WITNESS]
-        if self._has_path and not self.ways:
+        if not self.sure:
             unknown.append(_LOGGED)
         if not self.compared:
             unknown.append(_MACHINE)
@@ -352,35 +370,46 @@ class _Answered:
         """The answer in a sentence: the worst reason, or the strongest good one."""
         verdict, parsed = self.verdict, self.parsed
         what = f"{parsed.program} {parsed.version or ''}".strip()
-        bad = [self.brief.get(why, why) for its, why in self.reasons if its is verdict]
-        good = [self.brief.get(why, why) for its, why in self.reasons[::-1] if its in judge.GREEN]
+        bad = [why for its, why in self.reasons if its is verdict]
+        good = [why for its, why in self.reasons[::-1] if its in judge.GREEN]
+        path = f"; path {', '.join(self.ways)}" if self.ways else ""
         if self.log:
-            return f"a log of UCX alone: it shows {', '.join(self.ways) or 'no path'}, and no number"
+            return (
+                f"a log of UCX alone: it shows {', '.join(self.ways) or 'no path'}, and no number"
+            )
         if parsed.problems or not parsed.complete:
             return f"{what} did not end well: {bad[0]}"
         what = f"{what} measured {its}" if (its := measured(parsed)) else what
         if bad and verdict in judge.RED:
-            meaning = f"; {CAUSES[self.cause]}" if self.cause else ""
-            return f"{what}, and a healthy machine does not: {bad[0]}{meaning}"
+            # A comparison with other machines says more than one with the link.
+            first = self.astray or next((why for why in bad if why in self.brief), bad[0])
+            first = bad[0] if self.meaning == "falls" else first
+            word = "not right" if verdict is Verdict.FAIL else "doubtful"
+            usual = f"; {CAUSES[self.meaning]}" if self.meaning else ""
+            why = self.brief.get(first, first).removeprefix("implausible: ")
+            return f"{what}, which is {word}: {why}{path}{usual}"
         early = "; the table ends early: told to (-m), or cut?" * ("ends_early" in parsed.facts)
         if not self.compared:
-            return f"{what}, which is possible, and there is nothing to compare it with{early}"
-        path = "" if self.ways or not self._has_path else "; nothing shows which path it was"
-        return f"{what}, as healthy machines do: {good[0]}{path}{early}"
+            return f"{what}, and nothing here says whether that is right{early}"
+        word = "right" if self.sure else f"right if the bytes took {self.name}, which nothing shows"
+        return f"{what}, which is {word}: {self.brief.get(good[0], good[0])}{path}{early}"
 
     def _next(self) -> str:
         """The step that would decide."""
         if self.parsed.problems or not self.parsed.complete:
             return "send the whole output of one run, with what the launcher said at its end"
-        if self.cause in ("falls", "slow"):
-            return "run it again with UCX_LOG_LEVEL=info UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO"
-        if self.cause == "dent":
+        logged = "NCCL_DEBUG=INFO" if self.nccl else "UCX_LOG_LEVEL=info UCX_PROTO_INFO=y"
+        if self.meaning == "slow" and self.ways and not self.astray:
+            return "on both nodes, compare the rate in ibstat and LnkSta in lspci -vv with LnkCap"
+        if self.meaning in ("falls", "slow"):
+            return f"run it again with {logged}"
+        if self.meaning == "dent":
             return "run it again, with nothing else on the nodes"
         if not self.compared:
             role = "link" if self.pattern or self.nccl else "gpu"
             like = {"link": "infiniband-hdr", "gpu": "h100-sxm5-80gb"}[role]
             return f"assay judge FILE --hardware {role}={like}; site-config/hardware/ has the names"
-        return "" if self.ways or not self._has_path else "run it again with a log of the path"
+        return "" if self.sure else f"run it again with {logged}"
 
 
 #: What an output is about, the most telling column first, and whether more is better.
@@ -397,15 +426,20 @@ def measured(parsed: Parsed) -> str:
     if not rows:
         return ""
     best = _TELLING[column](rows, key=lambda row: float(row[column]))
-    names = ("size", "function", "kernel", "operation", "test", "part", "n")
-    at = next((f"{best[name]} B" if name == "size" else str(best[name]) for name in names
-               if name in best and (name != "test" or best[name] != parsed.program)), "")  # fmt: skip
-    value = f"{number(float(best[column]))} {parsed.units[column]}"
+    at = [size_in_words(int(best["size"]))] if "size" in best else []
+    at += [str(best[name]) for name in ("function", "kernel", "operation") if name in best]
     ranks = parsed.facts.get("ranks")
-    of = f" on {ranks:g} ranks" if isinstance(ranks, (int, float)) and ranks > 1 else ""
-    more = f" of {len(rows)} rows" if len(rows) > 1 else ""
-    side = "at best" if _TELLING[column] is max else "at least"
-    return f"{side} {value}{f' ({at})' if at else ''}{of}{more and ''}"
+    at += [f"{ranks:g} ranks"] if isinstance(ranks, (int, float)) and ranks > 1 else []
+    where = f" ({', '.join(at)})" if at else ""
+    return f"{number(float(best[column]))} {parsed.units[column]} at best{where}"
+
+
+def size_in_words(size: int) -> str:
+    """A message size, such as ``4 MiB``; in B if it is no whole number of a unit."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size and size % (1 << power) == 0:
+            return f"{size >> power} {unit}"
+    return f"{size} B"
 
 
 def stated_hardware(text: str, parsed: Parsed, asked: Asked) -> dict[str, tuple[str, str]]:
@@ -455,7 +489,11 @@ def _references(site: Path) -> References:
 
 def _mpi(text: str) -> str:
     """The MPI of an output, by the word of its extra, where its own lines say it."""
-    return "intelmpi" if re.search(r"^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", text, re.M) else "openmpi"
+    return (
+        "intelmpi"
+        if re.search(r"^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", text, re.M)
+        else "openmpi"
+    )
 
 
 def _pattern(parsed: Parsed) -> str:
@@ -540,22 +578,28 @@ def _of_nccl(parsed: Parsed) -> Iterator[Metric]:
         yield case, "bus_bandwidth_1024MiB", rate, "GB/s"
 
 
+#: Family -> the test of the suite whose output it is.
+_TESTS = {
+    **{"ib-perftest": "IbPerftest", "netpipe": "NetPipe", "ucx-perftest": "UcxPerftest"},
+    **{"nvbandwidth": "Nvbandwidth", "bandwidth-test": "EachGpu", "stream": "Stream"},
+    **{"babelstream": "BabelStreamGpu", "hpl": "Hpl", "hpcg": "Hpcg", "hpcc": "Hpcc"},
+    **{"osu": "Osu", "osu-py": "OsuPy", "imb": "Imb"},
+}
+
+
 def _case(parsed: Parsed) -> dict[str, Any]:
-    """Test and parameters of the case of the suite that has such outputs."""
+    """Test and parameters of the case of the suite that has such outputs; no test: none has."""
     program, facts = parsed.program, parsed.facts
     name = program.removeprefix("osu_")
-    if parsed.family in ("osu", "osu-py"):
-        if facts.get("accelerator"):
-            buffers = facts.get("buffers") or {}
-            where = "".join(str(buffers.get(end, "?"))[0].upper() for end in ("send", "receive"))
-            return {"test": "OsuGpu", "benchmark": name, "buffers": where, "configuration": "all"}
-        own = "Osu" if parsed.family == "osu" else "OsuPy"
-        # Of a collective the number of ranks decides, which the text does not say.
-        return {"test": own if name in POINT_TO_POINT or _ONE_SIDE.fullmatch(program) else "", "benchmark": name}
+    case = {"test": _TESTS.get(parsed.family, ""), "program": program, "benchmark": name}
     if parsed.family == "imb":
-        return {"test": "Imb", "benchmark": program.split()[1]}
-    named = {"ib-perftest": "IbPerftest", "netpipe": "NetPipe", "ucx-perftest": "UcxPerftest"}
-    named |= {"babelstream": "BabelStream" if facts.get("implementation") == "OpenMP" else "BabelStreamGpu"}
-    named |= {"nvbandwidth": "Nvbandwidth", "bandwidth-test": "EachGpu", "stream": "Stream", "hpl": "Hpl", "hpcg": "Hpcg"}
-    named |= {"ior": "Ior", "fio": "Fio", "iozone": "Iozone", "hpcc": "Hpcc", "npb": "Npb"}
-    return {"test": named.get(parsed.family, parsed.family), "program": program, "benchmark": name}
+        case["benchmark"] = program.split()[1]
+    elif facts.get("accelerator"):
+        buffers = facts.get("buffers") or {}
+        where = "".join(str(buffers.get(end, "?"))[0].upper() for end in ("send", "receive"))
+        case |= {"test": "OsuGpu", "buffers": where, "configuration": "all"}
+    elif case["test"].startswith("Osu") and name not in POINT_TO_POINT:
+        case["test"] = ""  # of a collective the number of ranks decides, which the text hides
+    elif facts.get("implementation") == "OpenMP":
+        case["test"] = "BabelStream"
+    return case

@@ -23,7 +23,9 @@ from assay.parse.registry import PARSERS
 from assay.show.outputs import of_text
 
 #: Control sequences of a terminal, also as an editor shows them.
-_COLOURS = re.compile(r"(?:\x1b|\^\[|\\e|\\033)\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\u200b\u2060]")
+_COLOURS = re.compile(
+    r"(?:\x1b|\^\[|\\e|\\033)\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\u200b\u2060]"
+)
 
 #: What only a page of the web has; the tags in it, of which some end a line.
 _PAGE = re.compile(r"</?(?:pre|div|span|td|tr|code|p|br|html|body)\b[^<>\n]*>", re.IGNORECASE)
@@ -31,13 +33,15 @@ _BREAKS = re.compile(r"<br\s*/?>|</(?:div|p|tr)>", re.IGNORECASE)
 
 _DAY, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
 
+_DATE = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]\d {_TIME}"
+
 #: In front of a line, and in no output of a program: name -> what it looks like. The group ``rank``
 #: says which of several processes printed the line.
 _SURE = {
     "time stamps": rf"\[?{_DAY}[T ]{_TIME}(?:Z|[+-]\d\d:?\d\d)?\]?:?",
     "syslog": rf"[A-Z][a-z]{{2}} [ \d]\d {_TIME} [\w.-]+ [\w./-]+(?:\[\d+\])?:",
-    "mpirun --timestamp-output": rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]\d {_TIME} \d{{4}}(?=\[|<std)",
-    "mpirun --tag-output": r"\[(?:[^\]\s@]+@)?(?P<rank>\d+,\d+)\](?:\[[^\]\s]*\])?<std(?:out|err)>:",
+    "mpirun --timestamp-output": rf"{_DATE} \d{{4}}(?=\[|<std)",
+    "mpirun --tag-output": r"\[(?:[^\]\s@]+@)?(?P<rank>\d+,\d+)\](?:\[\S*\])?<std(?:out|err)>:",
     "an output's name": r"<std(?:out|err)>:",
     "kubectl --prefix": r"\[(?P<rank>pod/[^\]\s]+)\]",
 }
@@ -62,7 +66,7 @@ _AROUND = re.compile(
     r"|\+{1,4} \S.*|Loading \S+(?:/\S+)?.*|(?:module|ml) (?:load|purge|list|use|swap).*"
     r"|Currently Loaded Modules?:?.*|The following have been reloaded.*|Lmod .*"
     r"|(?:real|user|sys)\s+\d+m[\d.,]+s|[\d.]+user [\d.]+system .*"
-    rf"|[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]\d {_TIME}(?: [AP]M)?(?: [A-Z]{{2,5}})? \d{{4}}"
+    rf"|{_DATE}(?: [AP]M)?(?: [A-Z]{{2,5}})? \d{{4}}"
     r"|-{3}|={3,}|`{3}\w*|~{3}|(?:srun|sbatch|salloc): (?:job|Granted|Submitted|Pending|Nodes) .*"
     r"|srun: (?:error: )?.*\b[Ii]gnoring\b.*|.*: (?:Submitted batch job|Granted job allocation) \d+"
 )
@@ -167,7 +171,9 @@ def _without_prefixes(lines: list[str], notes: list[str]) -> tuple[list[str], li
                 for at, match in enumerate(found):
                     if match and (rank := next(filter(None, match.groups()), "")):
                         ranks[at] = rank
-                lines = [line[match.end() :] if match else line for line, match in zip(lines, found)]
+                lines = [
+                    line[match.end() :] if match else line for line, match in zip(lines, found)
+                ]
                 notes.append(f"{name} in front of the lines")
         if lines == before:
             break
@@ -197,12 +203,14 @@ def _separated(text: str, last_size: int | None) -> list[Sent]:
     marks = _marks(text, lines)
     by_family = list(_parts(lines, [m for n, m in enumerate(marks) if _begins(marks, n, lines)]))
     single = list(_parts(lines, marks))
-    found = [
-        [_read("\n".join([*[""] * begin, *lines[begin:end], *[""] * (end < len(lines))]), begin, last_size)
-         for begin, end in parts]
-        for parts in (by_family, single)
-        if len(parts) > 1
-    ]  # fmt: skip
+    found = []
+    for parts in (by_family, single):
+        if len(parts) > 1:
+            padded = [
+                (begin, [""] * begin + lines[begin:end] + [""] * (end < len(lines)))
+                for begin, end in parts
+            ]
+            found.append([_read("\n".join(its), begin, last_size) for begin, its in padded])
     return max([[whole], *found], key=_worth)
 
 

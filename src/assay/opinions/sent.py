@@ -12,7 +12,6 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -76,7 +75,7 @@ def _pairs(words: Sequence[str], like: str) -> dict[str, str]:
 
 
 def _texts(names: Sequence[str]) -> Iterator[tuple[str, bytes | OSError]]:
-    """Name and content of each file, of those in a folder or an archive, and of the standard input."""
+    """Name and content of each file, also in a folder or an archive, and of the standard input."""
     for name in names:
         path = Path(name)
         if name == "-":
@@ -141,8 +140,7 @@ def _answers(
 
 def _show(said: Answer) -> None:
     """Print an answer: its sentence, then what it rests on."""
-    path = f", path {', '.join(said.path)}" if said.path else ""
-    print(f"{said.verdict}: {line(said.file)}: {line(said.answer)}{line(path)}")
+    print(f"{said.verdict}: {line(said.file)}: {line(said.answer)}")
     for role, name in said.hardware.items():
         print(f"  hardware: {role} {name}")
     for note in said.notes:

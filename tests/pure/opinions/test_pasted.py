@@ -1,4 +1,4 @@
-"""Texts as people paste them: each recorded sound output, with what pasting and launching do to it."""
+"""Texts as people paste them: each recorded output, with what pasting and launching do to it."""
 
 import random
 import re
@@ -19,7 +19,7 @@ LATENCY += "".join(f"{1 << n:<10}{1.5 + (1 << n) / 12000:>18.2f}\n" for n in ran
 
 
 def sound():
-    """Family and name -> text of each recorded output that is sound, and is neither made nor long."""
+    """Family and name -> text of each recorded output that is sound and not long."""
     found = {}
     for family in PARSERS:
         for path in sorted((DATA / family).glob("*.txt")):
@@ -109,7 +109,10 @@ def test_one_of_several_that_is_cut_does_not_hide_the_others():
 
 
 def test_a_log_before_a_title_belongs_to_it():
-    log = "[1.0] [n1:7:0]  ucp_worker.c:1905 UCX  INFO  ucp_context_0 inter-node cfg#1 tag({}/mlx5_0:1)\n"
+    log = (
+        "[1.0] [n1:7:0]  ucp_worker.c:1905 UCX  INFO  ucp_context_0 inter-node cfg#1 "
+        "tag({}/mlx5_0:1)\n"
+    )
     found = outputs(log.format("rc_mlx5") + LATENCY + log.format("dc_mlx5") + BW)
     assert [[*s.parsed.facts["path"]["lanes"]] for s in found] == [
         ["rc_mlx5/mlx5_0:1"], ["dc_mlx5/mlx5_0:1"],

@@ -51,8 +51,8 @@ def test_a_good_rate_over_a_proven_path_passes(judged):
     code, out, _ = judged(log("rc_mlx5/mlx5_0:1") + osu_bw(12000), *LINK)
     assert (code, out.split(":")[0]) == (0, "PASS")
     first = out.split("\n")[0]
-    assert first.startswith("PASS: sent.txt: osu_bw 7.2 measured at best 11990 MB/s (4194304 B)")
-    assert first.endswith("published results of 6 owners: 87% to 99% of the peak, path rc_mlx5/mlx5_0:1")
+    assert first.startswith("PASS: sent.txt: osu_bw 7.2 measured 11990 MB/s at best (4 MiB, 2 ")
+    assert first.endswith("6 owners: 87% to 99% of the peak; path rc_mlx5/mlx5_0:1")
     assert "96% of infiniband-edr" in out
     assert "no launch was witnessed" in out
     assert "not known: the path" not in out
@@ -183,7 +183,9 @@ def test_a_case_that_no_reference_fits_names_those_that_the_site_has(judged, sit
 def test_what_is_no_output(judged):
     code, out, _ = judged("hello\n")
     assert code == 2
-    assert out.startswith("not read: sent.txt: no known program printed this\n  next: assay judge reads")
+    assert out.startswith(
+        "not read: sent.txt: no known program printed this\n  next: assay judge reads"
+    )
 
 
 def test_every_recorded_output_gets_a_verdict(judged):

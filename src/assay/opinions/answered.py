@@ -453,8 +453,10 @@ def stated_hardware(text: str, parsed: Parsed, asked: Asked) -> dict[str, tuple[
     gpus = gpus if isinstance(gpus, (list, tuple)) else ()
     models = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
     models += [model.strip() for model in _GPU.findall(text)]
-    if "gpu" not in found and (name := _gpu(asked.site, frozenset(models))):
-        found["gpu"] = name, "as the output says"
+    ports = [rate or f"{number} Gb/sec" for rate, number in _PORT.findall(text)]
+    for role, words in (("gpu", models), ("link", ports)):
+        if role not in found and (name := _part(asked.site, role, frozenset(words))):
+            found[role] = name, "as the output says"
     nodes = parsed.facts.get("nodes", 1)
     if "link" not in found and "gpu" in found and parsed.family == "nccl-tests" and nodes == 1:
         links = [its for gpu, its in _SWITCHED.items() if re.fullmatch(gpu, found["gpu"][0])]
@@ -469,16 +471,16 @@ _GPU = re.compile(
     r"([^\n(]*?)(?: \(.*)?$",
     re.MULTILINE,
 )
+#: The rate of a port in outputs of ibstatus, and of ibstat, which does not name the generation.
+_PORT = re.compile(r"^\s*(?:rate:\s+(\d.*\))|Rate: (\d+))$", re.MULTILINE)
 
 
 @cache
-def _gpu(site: Path, models: frozenset[str]) -> str:
-    """The only part of the catalogue that these models are; empty if there is none."""
-    known = peaks.hardware(site, "gpu")["gpu"]
-    names = {
-        identity.named(identity.Stated("gpu", "the output", (model,)), known).name
-        for model in models
-    }
+def _part(site: Path, role: str, words: frozenset[str]) -> str:
+    """The only part of the catalogue that these words name; empty if there is none."""
+    known = peaks.hardware(site, role)[role]
+    stated = (identity.Stated(role, "the output", (word,)) for word in words)
+    names = {identity.named(each, known).name for each in stated}
     return names.pop() if len(names) == 1 else ""
 
 

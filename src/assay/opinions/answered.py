@@ -453,7 +453,8 @@ def stated_hardware(text: str, parsed: Parsed, asked: Asked) -> dict[str, tuple[
     gpus = gpus if isinstance(gpus, (list, tuple)) else ()
     models = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
     models += [model.strip() for model in _GPU.findall(text)]
-    ports = [rate or f"{number} Gb/sec" for rate, number in _PORT.findall(text)]
+    layer = "Ethernet" if re.search(r"[Ll]ink.layer:\s*Ethernet", text) else "InfiniBand"
+    ports = [f"{layer} {rate or f'{gbit} Gb/sec'}" for rate, gbit in _PORT.findall(text)]
     for role, words in (("gpu", models), ("link", ports)):
         if role not in found and (name := _part(asked.site, role, frozenset(words))):
             found[role] = name, "as the output says"

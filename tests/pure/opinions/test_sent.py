@@ -343,7 +343,7 @@ def test_the_gpu_that_the_caller_names_is_used(judged):
     ("said", "name"),
     [
         ("rate:            100 Gb/sec (4X EDR)", "infiniband-edr"),
-        ("Rate: 200", "infiniband-hdr"),
+        ("Rate: 56", "infiniband-fdr"),
         ("Rate: 100", ""),  # EDR, or two lanes of HDR
     ],
 )

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from assay.judge import peaks, published, reference_files
+from assay.opinions.answered import Answer
 from assay.sites import Vocabulary, site_yaml, vocabulary
 from assay.store import promise
 from assay.tolerances import Tolerances
@@ -24,6 +25,7 @@ SITES = Path(__file__).resolve().parents[1] / "site-config"
 FOLDER = SITES / "schemas"
 
 KINDS: dict[str, Any] = {
+    "answer": Answer,
     "assay": site_yaml.SiteFile,
     "calibrated": reference_files.Included,
     "hardware": peaks.Known,

@@ -1,79 +1,68 @@
-"""An output that somebody sent: ``assay judge``.
-
-Nobody witnessed their launch. Only a log of UCX or NCCL in the output shows the path of the bytes.
-"""
+"""Outputs that somebody sent: ``assay judge``. What is said of each is in ``answered``."""
 
 from __future__ import annotations
 
 import argparse
+import functools
+import io
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+import tarfile
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from assay import files, judge
+import msgspec
+
+from assay import files
 from assay.exits import Exit
-from assay.judge import Peak, Recorded, References, ReferencesError, Verdict, curves, peaks
-from assay.judge.peaks import MOST_OF_PEAK
-from assay.parse import Parsed, ParseError
-from assay.parse.osu import TWO_RANKS
-from assay.prove import transports
-from assay.quantities import number
-from assay.show.outputs import read, ways_of
-from assay.store.cases import grouped
-from assay.workloads.osu import SIZES
+from assay.judge import ReferencesError, peaks
+from assay.opinions.answered import Answer, Asked, answer
+from assay.opinions.pasted import Sent, outputs
+from assay.parse import ParseError, reading, registry
+from assay.store.sanitize import line
 
-#: The share of the rate of a link that the best rate reaches: half of its lanes, or another path,
-#: stay below.
-LEAST_OF_LINK = 0.7
+#: Most files of a folder or an archive.
+MOST_FILES = 20_000
 
-#: The least message that fills a link [B]: one of NCCL, and one of many at once. One message alone
-#: also waits for the way there and back, so it must be longer (``curves.LONG``).
-LONG_OF_NCCL, LONG_OF_MANY = 1 << 26, 1 << 16
+#: The worst of several ends is that of the command.
+_WORST = (Exit.FAIL, Exit.UNKNOWN, Exit.INCONCLUSIVE, Exit.PASS)
 
-#: Programs of two ranks, of one side, and those whose bandwidth counts both directions.
-_TWO_RANKS = re.compile(r"IMB-\S+ (PingPong|PingPing|Uniband|Biband)\b.*|ib_.*|NPmpi|ucx_perf.*")
-_ONE_SIDE = re.compile(r"osu_(put|get|acc|get_acc|fop|cas)_.*")
-_BOTH_WAYS = re.compile(r"osu_(put_)?bibw|IMB-\S+ Biband")
-
-#: Kind of link -> the lanes of UCX and the ways of NCCL that use it.
-_LINKS = {
-    "infiniband": re.compile(r"(rc|dc|ud|gga)_\w+/.*|NET/IB.*"),
-    "nvlink": re.compile(r"cuda_ipc/.*|(P2P|NVLS)(/.*)?"),
-}
-
-_WITNESS = "nodes, other work, exit code: no launch was witnessed, and a text can be changed"
-_LOGGED = "the path: UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO, would show it"
-_MACHINE = "what the machine should deliver: no --site is named, and no link that its messages fill"
+#: Lines of a text that look like an error, at most.
+_SHOWN = 3
 
 
 def parse_command(args: argparse.Namespace) -> int:
-    """Print the verdict on one output with its reasons."""
-    site = args.folder / (args.site or "any")
+    """Print the answer on each output, with its reasons, as text or as JSON."""
     try:
-        hardware = _pairs(args.hardware, "--hardware link=infiniband-hdr")
-        if not (site / "references.yaml").exists():
-            known = [path.parent.name for path in args.folder.glob("*/references.yaml")]
-            raise ReferencesError(f"{site}: no such site; {files.nearest(site.name, known)}")
-        peaks.check_hardware(site, hardware)
-        link = peaks.peak(site, hardware, "link", "bandwidth")
-        judged = _Judged(read(args.file, args.last_size), hardware.get("link", ""), link)
-        if args.site:
-            case = _pairs(args.case, "--case partition=NAME")
-            judged.by(References.load(site / "references.yaml"), case)
-    except (ParseError, ReferencesError) as error:
-        named = f"{args.file}: " if isinstance(error, ParseError) else ""
-        print(f"assay judge: {named}{error}", file=sys.stderr)
+        asked = _asked(args)
+    except ReferencesError as error:
+        print(f"assay judge: {error}", file=sys.stderr)
         return Exit.UNKNOWN
-    verdict, parsed = judged.verdict, judged.parsed
-    path = f", path {', '.join(judged.ways)}" if judged.ways else ""
-    print(f"{verdict.value}: {args.file}, {parsed.program} {parsed.version or '?'}{path}")
-    for its, why in judged.reasons:
-        print(f"  {its.value}: {why}")
-    for unknown, seen in ((_WITNESS, False), (_LOGGED, judged.ways), (_MACHINE, judged.compared)):
-        if not seen:
-            print(f"  not known: {unknown}")
-    return Exit[verdict.name]
+    ends = []
+    for name, raw in _texts(args.files):
+        for said in _answers(name, raw, asked, args.last_size):
+            if args.json:
+                print(msgspec.json.encode(said).decode(), flush=True)
+            else:
+                _show(said)
+            ends.append(Exit.UNKNOWN if said.verdict.startswith("not") else Exit[said.verdict])
+    if not ends:
+        print(f"assay judge: {' '.join(args.files)}: no file in it", file=sys.stderr)
+    return next((end for end in _WORST if end in ends), Exit.UNKNOWN)
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    """What the options say. Raises ReferencesError for a site or hardware that is not known."""
+    site = args.folder / (args.site or "any")
+    hardware = _pairs(args.hardware, "--hardware link=infiniband-hdr")
+    if not (site / "references.yaml").exists():
+        known = [path.parent.name for path in args.folder.glob("*/references.yaml")]
+        raise ReferencesError(f"{site}: no such site; {files.nearest(site.name, known)}")
+    peaks.check_hardware(site, hardware)
+    case = _pairs(args.case, "--case partition=NAME")
+    return Asked(site, hardware, case, bool(args.site))
 
 
 def _pairs(words: Sequence[str], like: str) -> dict[str, str]:
@@ -82,124 +71,130 @@ def _pairs(words: Sequence[str], like: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
-class _Judged:
-    """What is said of one output: each reason with its verdict."""
+# --- the texts
 
-    def __init__(self, parsed: Parsed, name: str, link: float | None) -> None:
-        self.parsed, self.name, self.link = parsed, name, link
-        self.ways, self.nccl = ways_of(parsed), parsed.family == "nccl-tests"
-        self.compared = False  # with what the machine should deliver
-        self.reasons = [(Verdict.FAIL, problem) for problem in parsed.problems]
-        if not parsed.complete:
-            self.reasons.append((Verdict.FAIL, "the output is not whole"))
-        fall_backs = (parsed.facts.get("path") or {}).get("fall_backs", ())
-        self.reasons += [(Verdict.INCONCLUSIVE, f"NCCL: {said}") for said in fall_backs[:4]]
-        self.pattern, self.tables = _pattern(parsed), _tables(parsed)
-        for of, rows in self.tables.items():
-            if self.pattern and (column := curves.column(rows)):
-                most = link if column == "latency" else None
-                pairs = 1 if parsed.program in TWO_RANKS else None
-                found = curves.ratios(rows, self.pattern, peak=most, pairs=pairs)
-                said = judge.judge_ratios([found])
-                if said.verdict is not Verdict.PASS:
-                    self.reasons.append((said.verdict, f"{of} {said.why}".strip()))
-        if link is not None:
-            self._way()
-            self._rate(link)
 
-    @property
-    def verdict(self) -> Verdict:
-        """PASS only if a value was compared, and a log shows the path."""
-        own = Verdict.PASS if self.ways else Verdict.INCONCLUSIVE
-        own = own if self.compared else Verdict.RECORDED
-        return judge.worst([own, *(each for each, _ in self.reasons if each in judge.RED)])
+def _texts(names: Sequence[str]) -> Iterator[tuple[str, bytes | OSError]]:
+    """Name and content of each file, also in a folder or an archive, and of the standard input."""
+    for name in names:
+        path = Path(name)
+        if name == "-":
+            yield name, sys.stdin.buffer.read(reading.MOST + 1)
+        elif path.is_dir():
+            for each in sorted(path.rglob("*"))[:MOST_FILES]:
+                if each.is_file():
+                    yield str(each), _bytes(each)
+        else:
+            raw = _bytes(path)
+            yield from _members(name, raw) if isinstance(raw, bytes) else [(name, raw)]
 
-    def _way(self) -> None:
-        """Whether the log shows another path than the named link."""
-        kind = next((kind for kind in _LINKS if self.name.startswith(kind)), "")
-        astray = [way for way in self.ways if kind and not _LINKS[kind].fullmatch(way)]
-        if self.nccl and kind == "infiniband" and astray != self.ways:
-            # Between GPUs of one node NCCL takes other ways.
-            astray = [way for way in astray if way.startswith("NET/")]
-        if astray:
-            said = f"the bytes took {', '.join(astray)}, which is not {self.name}"
-            self.reasons.append((Verdict.FAIL, said))
 
-    def _rate(self, link: float) -> None:
-        """Whether the best rate reaches that of the link in one direction [MB/s]."""
-        parsed = self.parsed
-        long = LONG_OF_MANY if "bw" in parsed.program else curves.LONG
-        long = LONG_OF_NCCL if self.nccl else long
-        columns = [name for name in parsed.units if name.startswith("bus_bandwidth")]
-        if self.pattern and not self.pattern.startswith("collective"):
-            columns = ["bandwidth"] * ("bandwidth" in parsed.units)
-        rows = [row for row in parsed.rows if int(row.get("size", 0)) >= long]
-        rates = [float(row[name]) for row in rows for name in columns]
-        if not rates:
+def _bytes(path: Path) -> bytes | OSError:
+    try:
+        return files.read_bytes(path, reading.MOST)
+    except OSError as error:
+        return error
+
+
+def _members(name: str, raw: bytes) -> Iterator[tuple[str, bytes]]:
+    """The files in an archive, read and not unpacked; a file that is no archive is itself."""
+    try:
+        if zipfile.is_zipfile(io.BytesIO(raw)):
+            with zipfile.ZipFile(io.BytesIO(raw)) as zipped:
+                for each in zipped.infolist()[:MOST_FILES]:
+                    if not each.is_dir():
+                        with zipped.open(each) as member:
+                            yield f"{name}: {each.filename}", member.read(reading.MOST + 1)
             return
-        told = parsed.facts.get("bidirectional") or "bidirectional" in parsed.facts.get("modes", ())
-        both = told or _BOTH_WAYS.match(parsed.program)
-        best = max(rates) * (1e3 if self.nccl else 0.5 if both else 1)
-        self.compared, share = True, best / link
-        verdict, wanted = Verdict.PASS, f"at least {LEAST_OF_LINK:.0%} is expected"
-        if share > MOST_OF_PEAK:
-            verdict, wanted = Verdict.INCONCLUSIVE, "is it another link, or are they several?"
-        elif share < LEAST_OF_LINK and both:
-            verdict, wanted = Verdict.INCONCLUSIVE, "measure one direction: both may share a bus"
-        elif share < LEAST_OF_LINK:
-            verdict = Verdict.FAIL
-        said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"
-        self.reasons.append((verdict, f"{said}; {wanted}"))
-
-    def by(self, references: References, case: Mapping[str, str]) -> None:
-        """Compares its values with the references of a site, which raise ReferencesError."""
-        case = {"benchmark": self.parsed.program.removeprefix("osu_"), **case}
-        values, before, why = _metrics(self.parsed), len(self.reasons), "no reference fits"
-        peak = Peak(self.name, self.link) if self.link else None
-        for name, (value, unit) in values.items():
-            try:
-                expected = references.find(case, name, unit, peak)
-            except ReferencesError as error:
-                why = str(error)
-                continue
-            if not isinstance(expected, Recorded):
-                said = judge.judge([value], expected)
-                self.reasons.append((said.verdict, f"{name}: {said.why} ({expected.source})"))
-        if len(self.reasons) == before:
-            has = "; ".join(references.having(values)) or f"no value of {self.parsed.program}"
-            raise ReferencesError(f"{references.path}: {why}; --case says which: it has {has}")
-        self.compared = True
+        with tarfile.open(fileobj=io.BytesIO(raw)) as packed:
+            for count, its in enumerate(packed):
+                if count < MOST_FILES and its.isfile() and (opened := packed.extractfile(its)):
+                    yield f"{name}: {its.name}", opened.read(reading.MOST + 1)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError):
+        yield name, raw
 
 
-def _pattern(parsed: Parsed) -> str:
-    """The pattern of ``judge/curves.yaml``; empty if the output has no such curve."""
-    if parsed.facts.get("accelerator"):
-        return "gpu"
-    if _ONE_SIDE.fullmatch(parsed.program):
-        return "one-sided"
-    if transports.POINT_TO_POINT.match(parsed.program) or _TWO_RANKS.fullmatch(parsed.program):
-        return "point-to-point"
-    return "collective over a network" if parsed.family in ("osu", "osu-py", "imb") else ""
+# --- the answers
 
 
-def _tables(parsed: Parsed) -> dict[str, list[Mapping[str, Any]]]:
-    """The rows with a message size, of each program, number of ranks and way in the output."""
-    parts = ("ranks", "test", "way", "memory")
-    several = [at for at in parts if len({row.get(at) for row in parsed.rows}) > 1]
-    named = (
-        (" ".join(f"{at} {row[at]}" for at in several if row[at] != ""), row)
-        for row in parsed.rows
-        if "size" in parsed.units
-    )
-    return grouped(named)
+def _answers(
+    name: str, raw: bytes | OSError, asked: Asked, last_size: int | None
+) -> Iterator[Answer]:
+    """The answer on each output in a text."""
+    try:
+        if isinstance(raw, OSError):
+            raise ParseError(raw.strerror or str(raw))
+        sents = outputs(reading.of_bytes(raw), last_size)
+    except ParseError as error:
+        yield Answer(file=name, verdict="not read", answer=str(error))
+        return
+    for sent in sents:
+        where = name if len(sents) == 1 else f"{name}, line {sent.line}"
+        try:
+            said = answer(sent, asked) if sent.parsed else _unread(sent)
+        except ReferencesError as error:
+            said = Answer(file="", verdict="not judged", answer=str(error))
+        said.file = where
+        yield said
 
 
-def _metrics(parsed: Parsed) -> dict[str, tuple[float, str]]:
-    """Value and unit of each metric, by the names that the tests of the suite give them."""
-    found = {}
-    for row in parsed.rows:
-        at = SIZES.get(int(row.get("size", 0)), "")
-        if at or len(parsed.rows) == 1:
-            for column, unit in parsed.units.items():
-                found[f"{column}_{at}" if at else column] = float(row[column]), unit
-    return found
+def _show(said: Answer) -> None:
+    """Print an answer: its sentence, then what it rests on."""
+    print(f"{said.verdict}: {line(said.file)}: {line(said.answer)}")
+    for role, name in said.hardware.items():
+        print(f"  hardware: {role} {name}")
+    for note in said.notes:
+        print(f"  read without: {line(note)}")
+    for each in said.evidence:
+        print(f"  {each.verdict}: {line(each.why)}")
+    for unknown in said.unknown:
+        print(f"  not known: {unknown}")
+    if said.next:
+        print(f"  next: {line(said.next)}")
+
+
+class _Stranger(msgspec.Struct, forbid_unknown_fields=True):
+    """A program without a parser has a name, what a line of it looks like, and what to say."""
+
+    name: str
+    looks: str
+    say: str
+
+
+class _Unread(msgspec.Struct, forbid_unknown_fields=True):
+    """The file has programs, errors and names: what names a known program in a text."""
+
+    programs: list[_Stranger]
+    errors: str
+    names: str
+
+
+@functools.cache
+def _strangers() -> _Unread:
+    return files.read_shape(Path(__file__).with_name("unread.yaml"), _Unread, ReferencesError)
+
+
+def _unread(sent: Sent) -> Answer:
+    """What helps with a text that no parser reads."""
+    known, lines = _strangers(), sent.text.split("\n")
+    wrong = re.compile(re.sub(r"\s*\n\s*|\s+(?=\|)", "", known.errors))
+    errors = [(n, each) for n, each in enumerate(lines, 1) if wrong.search(each)][:_SHOWN]
+    its = next((s for s in known.programs if re.search(s.looks, sent.text, re.MULTILINE)), None)
+    if its:
+        said = f"an output of {its.name}, which has no reader: {its.say}"
+    elif sent.why != "unknown program":
+        said = sent.why
+    else:
+        near = _nearest(sent.text)
+        said = f"no known program printed this{f'; the nearest is {near}' if near else ''}"
+    if errors:
+        said = f"{said}; line {errors[0][0]} looks like the reason: {errors[0][1].strip()[:160]}"
+    more = [f"line {n}: {each.strip()[:160]}" for n, each in errors[1:]]
+    then = f"assay judge reads {', '.join(registry.PARSERS)}: send the whole output of one of them"
+    return Answer(file="", verdict="not read", answer=said, notes=more, next=then)
+
+
+def _nearest(text: str) -> str:
+    """The program that a text names most often; empty if it names none."""
+    found = Counter(re.findall(rf"\b(?:{_strangers().names})\b", text[:100_000]))
+    return f"{found.most_common(1)[0][0]}, whose first lines are not here" if found else ""

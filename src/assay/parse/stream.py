@@ -10,7 +10,9 @@ from assay.parse.tables import Column, Identity, capped, cells, units
 
 KNOWN = ("5.6", "5.8", "5.9", "1.7", "1.8", "5.10")
 
-_VERSION = re.compile(r" *STREAM [Vv]ersion \$Revision: (\d[\d.]{0,9}) *\$ *(?:\(.*\))?")
+_VERSION = re.compile(
+    r" *(?:Based on )?STREAM [Vv]ersion \$Revision: (\d[\d.]{0,9}) *\$ *(?:\(.*\))?"
+)
 _TITLE = re.compile(r" *Function +(?:Best )?Rate \(?MB/s\)? +Avg time +Min time +Max time")
 _VALID = re.compile(r" *Solution Validates\b.*")
 _LINE = re.compile(r"^ *-{40,}$")

@@ -30,7 +30,11 @@ def read(name: str, last_size: int | None = None) -> Parsed:
             raw = files.read_bytes(Path(name), reading.MOST)
     except OSError as error:
         raise ParseError(error.strerror or str(error)) from None
-    text = reading.of_bytes(raw)
+    return of_text(reading.of_bytes(raw), last_size)
+
+
+def of_text(text: str, last_size: int | None = None) -> Parsed:
+    """As :func:`read`, of a text."""
     try:
         parsed = registry.parse_output(text, last_size=last_size)
     except ParseError as error:

@@ -32,7 +32,7 @@ _START = re.compile(
     r"validation: (\d+).*",
     re.ASCII,
 )
-_VERSION = re.compile(r"# nccl-tests version (\S+) .*|rccl-tests: Version (\S*)")
+_VERSION = re.compile(r"# [nr]ccl-tests version (\S+) .*|rccl-tests: Version (\S*)")
 _NAMED = re.compile(r"# Collective test (starting|concluded): (?:\S*/)?(\w+)")
 _RANK = re.compile(
     r"# +Rank +(\d{1,7})(?: Group +(\d{1,7}))? Pid +\d+ on +(\S+) device +(\d{1,4}) \[\S+\] (.*)",

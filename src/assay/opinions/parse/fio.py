@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import field
 
-from assay.parse import Parsed, ParseError, Row
+from assay.parse import Parsed, ParseError, Row, Value
 from assay.parse.reading import CRASH, only, recogniser, split, without_warnings
 from assay.parse.tables import Identity, capped, contradictions
 
@@ -21,11 +21,12 @@ KNOWN = "3."
 
 #: An error that fio reports outside of the report.
 _ERROR = re.compile(r"fio: .*(?:error|ENOSPC|terminating on signal)")
-_VERSION = re.compile(r' *"fio version" : "fio-(\S+)",?')
+_VERSION = re.compile(r'\s*\{?\s*"fio version"\s*:\s*"fio-([^"\s]+)".*')
+_LATENCY = ("fastest", "mean", "median", "p99", "slowest")
 _UNITS = {
     **dict.fromkeys(("depth", "operations"), "1"),
     **dict.fromkeys(("moved", "block"), "B"),
-    **dict.fromkeys(("fastest", "mean", "median", "p99", "slowest"), "us"),
+    **dict.fromkeys(_LATENCY, "us"),
     "time": "s",
     "rate": "op/s",
     "bandwidth": "KiB/s",
@@ -42,6 +43,9 @@ _IDENTITIES = (
     # Little's law: so many are on their way at once. The time may be cut by a millisecond, or two.
     Identity("mean * 1e-6 * operations <= depth * (time + 2e-3)", share=0.02),
 )
+
+#: Options by which fio measures no latency of completion.
+_UNTIMED = ("gtod_reduce", "disable_clat", "disable_lat")
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Real = Annotated[float, msgspec.Meta(ge=0)]
@@ -88,7 +92,8 @@ def parse_fio(text: str) -> Parsed:
     There is one row for each job and direction that moved bytes: ``job``, ``operation`` (``write``
     or ``read``), ``moved`` [B], ``operations``, ``block`` [B], ``depth``, the number of operations
     on their way at once, ``rate`` [op/s], ``bandwidth`` [KiB/s], ``time`` [s], and the latency of
-    completion: ``fastest``, ``mean``, ``median``, ``p99``, ``slowest`` [us].
+    completion: ``fastest``, ``mean``, ``median``, ``p99``, ``slowest`` [us]; not these if fio was
+    told to measure none (``gtod_reduce``, ``disable_clat``).
 
     ``facts``: ``options``, those of each job as the report repeats them, with the global ones.
 
@@ -102,6 +107,8 @@ def parse_fio(text: str) -> Parsed:
         raise ParseError(f"unknown version {version[1]}; known is {KNOWN}x", *lines[at - 1])
     begin = max((n for n, line in enumerate(plain[:at]) if line == "{"), default=at - 1)
     end = next((n for n, line in enumerate(plain) if n >= at and line == "}"), len(plain))
+    if plain[at - 1].startswith("{"):  # another tool wrote the whole report into a line
+        begin = end = at - 1
     problems = [
         f"line {number}: {line[:200]}"
         for number, line in lines[:begin] + lines[end + 1 :]
@@ -122,9 +129,13 @@ def parse_fio(text: str) -> Parsed:
             problems += _errors(job)
             rows += _rows(job, options[job.jobname], problems)
         complete = bool(rows)
+    if any("median" not in row for row in rows):
+        rows = [{name: row[name] for name in row if name not in _LATENCY} for row in rows]
+    has = {*rows[0]} if rows else {*_UNITS}
     return Parsed(
-        "fio", "fio", version[1], complete, tuple(rows), _UNITS, capped(problems),
-        {"options": options},
+        "fio", "fio", version[1], complete, tuple(rows),
+        {name: unit for name, unit in _UNITS.items() if name in has},
+        capped(problems), {"options": options},
     )  # fmt: skip
 
 
@@ -146,10 +157,11 @@ def _rows(job: _Job, options: dict[str, str], problems: list[str]) -> Iterator[R
         latency = found.clat_ns
         median, p99 = (latency.percentile.get(f"{each}.000000") for each in (50, 99))
         block, depth = _size(options.get("bs", "4k")), _size(options.get("iodepth", "1"))
-        if median is None or p99 is None or block is None or depth is None:
+        told = any(options.get(name, "0") != "0" for name in _UNTIMED)
+        if (not told and (median is None or p99 is None)) or block is None or depth is None:
             problems.append(where + "no percentiles, or bs or iodepth is not one number")
             continue
-        row: Row = {
+        row: dict[str, Value] = {
             "job": job.jobname,
             "operation": operation,
             "moved": found.io_bytes,
@@ -159,12 +171,10 @@ def _rows(job: _Job, options: dict[str, str], problems: list[str]) -> Iterator[R
             "rate": found.iops,
             "bandwidth": found.bw_bytes / 1024,
             "time": found.runtime / 1e3,
-            "fastest": latency.min / 1e3,
-            "mean": latency.mean / 1e3,
-            "median": median / 1e3,
-            "p99": p99 / 1e3,
-            "slowest": latency.max / 1e3,
         }
+        if median is not None and p99 is not None and not told:
+            times = (latency.min, latency.mean, median, p99, latency.max)
+            row |= {name: value / 1e3 for name, value in zip(_LATENCY, times)}
         said = contradictions(_IDENTITIES, row, {"time": "0.000", "rate": "0.000000"})
         problems += [where + each for each in said]
         yield row

@@ -37,6 +37,8 @@ _BENCHMARK = re.compile(r"#-? Benchmarking (\S+)")
 _RANKS = re.compile(r"#-? (?:#processes = |\( \d+ groups of )(\d{1,9})(?!\d)", re.ASCII)
 _REFUSAL = re.compile(r"# !! Benchmark \S+ invalid for \d+ processes !!")
 _UNKNOWN = re.compile(r"Invalid (?:benchmark name|\S*data_type|contig_type) .*")
+#: A size that needs more memory than IMB may take (-mem): it says so, and measures the others.
+_NO_ROOM = re.compile(r" *\d+ out-of-mem\.")
 _NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
 #: IMB may repeat a size less often than asked for, but not so seldom and in so short a time: this
 #: share of the repetitions, and this share of ``-time``.
@@ -81,7 +83,7 @@ def parse_imb(text: str) -> Parsed:
     the column ``ranks``, those of one group.
 
     Facts: ``ranks`` (of all tables, or None), ``checked`` (whether the data were), ``command_line``
-    (without the program).
+    (without the program), ``skipped`` (sizes [B] that need more memory than IMB may take).
 
     A version of None stands for an excerpt without the title, which is never sound.
 
@@ -102,6 +104,7 @@ def parse_imb(text: str) -> Parsed:
     plan, whole = _plan(said, name), True
     rows: list[Row] = []
     counts: list[int] = []
+    skipped: list[int] = []
     for before, at, after in zip([0, *heads], heads, [*heads[1:], end]):
         benchmark, _ = _benchmark(lines[before : at + 1])
         counts.append(int(first(said[before:at][::-1], _RANKS) or 0))
@@ -110,8 +113,10 @@ def parse_imb(text: str) -> Parsed:
             problems.append(f"line {lines[at][0]}: a second table: read one benchmark at a time")
             whole = False
             break
+        skipped += [int(line.split()[0]) for line in said[at + 1 : after] if _NO_ROOM.match(line)]
         of_table = _rows(lines[at + 1 : after], columns, name, problems)
         sizes = [*dict.fromkeys(int(row["size"]) for row in of_table if "size" in row)]
+        plan = plan and [size for size in plan if size not in skipped]
         if plan is not None and sizes != plan and "#bytes" in said[at].split():
             last = sizes[-1] if sizes else "no row"
             problems.append(
@@ -128,6 +133,7 @@ def parse_imb(text: str) -> Parsed:
         "ranks": counts[0] or None if len({*counts}) == 1 else None,
         "checked": any(column.name == "defects" for column in columns),
         "command_line": words and words.strip(),
+        **({"skipped": skipped} if skipped else {}),
         **(read_as(version, KNOWN) if version else {}),
     }
     return Parsed(
@@ -208,6 +214,8 @@ def _rows(
     identities = (Identity(f"bandwidth * {slowest} = {times} * size"), _MESSAGES, _ORDER)
     rows: list[Row] = []
     for number, line in lines:
+        if _NO_ROOM.match(line):
+            continue
         if _NOT_MEASURED.fullmatch(line):
             problems.append(f"line {number}: not measured: {quote(line)}")
         elif re.match(r" *(?:[-+]?\d|[-+]?(?:nan|inf))", line):

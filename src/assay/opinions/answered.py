@@ -1,0 +1,608 @@
+"""What an output says of a machine: ``assay judge``, without its files and its words on a screen.
+
+The numbers are compared as in a run: with the references of a site, with what healthy machines of
+the hardware publish, and with the bounds of any machine. The hardware is what the caller or the
+output states. Nobody witnessed the launch, so an output is a PASS only if a log in it shows the
+path, and if nothing of it is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay import judge, metrics
+from assay.judge import (
+    Peak,
+    Recorded,
+    Reference,
+    References,
+    ReferencesError,
+    Verdict,
+    curves,
+    peaks,
+)
+from assay.judge.peaks import MOST_OF_PEAK
+from assay.judge.references import ANY
+from assay.opinions.pasted import Sent
+from assay.parse import Parsed
+from assay.parse.osu import TWO_RANKS
+from assay.prove import identity, transports
+from assay.quantities import number
+from assay.show.outputs import ways_of
+from assay.store.cases import grouped
+from assay.workloads.osu import POINT_TO_POINT, SIZES
+
+#: The share of the rate of a link that the best rate reaches: half of its lanes, or another path,
+#: stay below. A message alone also waits for the way there and back, and a library may copy it: the
+#: lowest published healthy one had 0.42 (``floors.yaml``, Imb).
+LEAST_OF_LINK, LEAST_ALONE = 0.7, 0.35
+
+#: The least message that fills a link [B]: one of NCCL, and one of many at once. One message alone
+#: also waits for the way there and back, so it must be longer (``curves.LONG``).
+LONG_OF_NCCL, LONG_OF_MANY = 1 << 26, 1 << 16
+
+#: What no path between the GPUs of a node carries but NVLink [MB/s]: a slot of PCIe 6 has 121 GB/s.
+BEYOND_PCIE = 130_000
+
+#: How much slower than a smaller message a longer one moves, in one direction between two ranks. Of
+#: 91 healthy curves of others none fell by more than 2.04, where the messages outgrew a cache.
+FALLS = 2.2
+
+#: Programs of two ranks, of one side, and those whose bandwidth counts both directions.
+_TWO_RANKS = re.compile(r"IMB-\S+ (PingPong|PingPing|Uniband|Biband)\b.*|ib_.*|NPmpi|ucx_perf.*")
+_ONE_SIDE = re.compile(r"osu_(put|get|acc|get_acc|fop|cas)_.*")
+_BOTH_WAYS = re.compile(r"osu_(put_)?bibw|IMB-\S+ (Biband|PingPing)")
+
+#: Kind of link -> the lanes of UCX and the ways of NCCL that use it.
+_LINKS = {
+    "infiniband": re.compile(r"(rc|dc|ud|gga)_\w+/.*|NET/IB.*"),
+    "roce": re.compile(r"(rc|dc|ud|gga)_\w+/.*|NET/IB.*"),
+    "nvlink": re.compile(r"cuda_ipc/.*|(P2P|NVLS)(/.*)?"),
+}
+
+#: GPU -> the links between all GPUs of its board, where a switch joins them (HGX).
+_SWITCHED = {
+    r"a[18]00-sxm4-.*": "nvlink3-12-links",
+    r"(h100-sxm|h200-sxm|h[12]00-\d).*": "nvlink4-18-links",
+    r"b[23]00-.*": "nvlink5-18-links",
+}
+
+#: What a rate may be a share of: role and quantity.
+_PEAKS = (
+    *("link.bandwidth", "gpu.memory_bandwidth", "pcie.bandwidth", "gpu.fp64_matrix", "gpu.fp64"),
+    *("memory.bandwidth", "processor.fp64"),
+)
+
+#: The beginnings of causes, and what they usually mean.
+CAUSES = {
+    "falls": "usually the switch to rendezvous failed: a copy through the host, memory that cannot "
+    "be registered (ulimit -l), one rail of several; in one node, messages that outgrow a cache",
+    "slow": "usually another path (TCP, one rail of several, half a slot of PCIe), a link that "
+    "trained slower, ranks far from the device, or a clock that is held low",
+    "dent": "usually other work in that moment, or a switch of protocols: run it again",
+}
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """One statement on an output, with what it makes of the verdict."""
+
+    verdict: str
+    why: str
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """What is said of one output; ``assay judge --json`` prints it.
+
+    :ivar file: where the output is, with the line where it begins if it is not the only one.
+    :ivar verdict: PASS, FAIL, INCONCLUSIVE or RECORDED; `not read` if no parser reads it, `not
+        judged` if the site has no reference for it.
+    :ivar answer: the answer in a sentence.
+    :ivar hardware: role -> name in the catalogue, and who says so.
+    :ivar path: lanes of UCX or ways of NCCL that a log in the output shows.
+    :ivar evidence: each statement, the worst first.
+    :ivar unknown: what the text cannot say.
+    :ivar next: the command or the step that would decide.
+    """
+
+    file: str
+    verdict: str
+    answer: str
+    program: str = ""
+    version: str | None = None
+    hardware: dict[str, str] = {}
+    path: list[str] = []
+    evidence: list[Evidence] = []
+    unknown: list[str] = []
+    next: str = ""
+    notes: list[str] = []
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the caller says: hardware by role, the case, and the site whose references judge."""
+
+    site: Path
+    hardware: Mapping[str, str] = {}
+    case: Mapping[str, str] = {}
+    named: bool = False
+
+
+_WITNESS = "nodes, other work, exit code: no launch was witnessed, and a text can be changed"
+_LOGGED = "the path: UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO, would show it"
+_MACHINE = "what the machine should deliver: no --site is named, and no link that its messages fill"
+
+
+def answer(sent: Sent, asked: Asked) -> Answer:
+    """The answer on one output that a parser has read.
+
+    :raises ReferencesError: the site has no reference for it, or a file cannot be read.
+    """
+    return _Answered(sent, asked).said()
+
+
+class _Answered:
+    """What is said of one output: each reason with its verdict."""
+
+    def __init__(self, sent: Sent, asked: Asked) -> None:
+        assert sent.parsed is not None
+        self.parsed, self.sent, self.asked = sent.parsed, sent, asked
+        parsed = self.parsed
+        self.hardware = stated_hardware(sent.text, parsed, asked)
+        self.parts = {role: name for role, (name, _) in self.hardware.items()}
+        self.name = self.parts.get("link", "")
+        self.link = peaks.peak(asked.site, self.parts, "link", "bandwidth")
+        self.ways, self.nccl = ways_of(parsed), parsed.family == "nccl-tests"
+        self.pattern = _pattern(parsed)
+        #: Whether the path is known: a log shows it, or there is no other one.
+        self.sure = bool(self.ways) or not (self.pattern or self.nccl)
+        self.compared = False  # with what the machine should deliver
+        self.meaning = self.astray = ""  # a key of CAUSES; the path that it should not have taken
+        self.brief: dict[str, str] = {}  # reason -> what the sentence says of it
+        self.log = parsed.family == "ucx-log"
+        self.reasons = [(Verdict.FAIL, problem) for problem in parsed.problems[self.log :]]
+        if not (parsed.complete or self.log):
+            self.reasons.append((Verdict.FAIL, "the output is not whole"))
+        fall_backs = (parsed.facts.get("path") or {}).get("fall_backs", ())
+        self.reasons += [(Verdict.INCONCLUSIVE, f"NCCL: {said}") for said in fall_backs[:4]]
+        if self.link is not None:
+            self._way()
+        if parsed.rows:
+            self._curves()
+            if self.link is not None:
+                self._rate(self.link)
+            self._values()
+
+    # --- the pieces of evidence
+
+    def _curves(self) -> None:
+        """Whether each curve can be, and whether a path carries its long messages, too."""
+        for of, rows in _tables(self.parsed).items():
+            if not self.pattern or not curves.column(rows):
+                continue
+            most = self.link if curves.column(rows) == "latency" else None
+            pairs = 1 if self.parsed.program in TWO_RANKS else None
+            by = curves.judged_as(self.pattern, False, _mpi(self.sent.text))
+            said = judge.judge_ratios([curves.ratios(rows, by, peak=most, pairs=pairs)])
+            if said.verdict is not Verdict.PASS:
+                self.reasons.append((said.verdict, f"{of} {said.why}".strip()))
+                self.meaning = self.meaning or "dent"
+            if self.pattern != "collective over a network" and not self._both():
+                self._fall(of, rows)
+
+    def _both(self) -> bool:
+        """Whether a rate counts both directions."""
+        facts = self.parsed.facts
+        told = facts.get("bidirectional") or "bidirectional" in facts.get("modes", ())
+        return bool(told or _BOTH_WAYS.match(self.parsed.program))
+
+    def _fall(self, of: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Whether longer messages move much slower than shorter ones, from one size on."""
+        rates = [(size, size / time) for size, time in curves.times(rows) if size]
+        best = list(accumulate((rate for _, rate in rates), max))
+        slower = [
+            (most / rate, size, rate, most)
+            for (size, rate), most in zip(rates, best)
+            if size >= LONG_OF_MANY and most > FALLS * rate
+        ]
+        if not slower:
+            return
+        _, size, rate, most = max(slower)
+        said = (
+            f"{of} messages of {size_in_words(size)} moved at {number(rate)} MB/s, "
+            f"{rate / most:.0%} of the {number(most)} MB/s of shorter ones; healthy ones keep "
+            f"{1 / FALLS:.0%} at least"
+        )
+        self.reasons.append((Verdict.INCONCLUSIVE, said.strip()))
+        self.meaning = "falls"
+
+    def _way(self) -> None:
+        """Whether the log shows another path than the named link."""
+        kind = next((kind for kind in _LINKS if self.name.startswith(kind)), "")
+        astray = [way for way in self.ways if kind and not _LINKS[kind].fullmatch(way)]
+        if self.nccl and kind == "infiniband" and astray != self.ways:
+            # Between GPUs of one node NCCL takes other ways.
+            astray = [way for way in astray if way.startswith("NET/")]
+        if astray:
+            self.astray = f"the bytes took {', '.join(astray)}, which is not {self.name}"
+            self.reasons.append((Verdict.FAIL, self.astray))
+            self.meaning = "slow"
+
+    def _rate(self, link: float) -> None:
+        """Whether each long message reaches the rate of the link in one direction [MB/s]."""
+        parsed = self.parsed
+        alone = not (self.nccl or "bw" in parsed.program)
+        long = LONG_OF_NCCL if self.nccl else curves.LONG if alone else LONG_OF_MANY
+        columns = [name for name in parsed.units if name.startswith("bus_bandwidth")]
+        if self.pattern and not self.pattern.startswith("collective"):
+            columns = ["bandwidth"] * ("bandwidth" in parsed.units)
+        rows = [row for row in parsed.rows if int(row.get("size", 0)) >= long]
+        both = self._both()
+        scale = 1e3 if self.nccl else 0.5 if both else 1
+        rates = {int(row["size"]): scale * float(row[name]) for row in rows for name in columns}
+        alone = alone or not rates
+        if not rates and self.pattern == "point-to-point" and "latency" in parsed.units:
+            rates = {size: size / t for size, t in curves.times(parsed.rows) if size >= curves.LONG}
+        if not rates:
+            return
+        at, best = max(rates.items(), key=lambda its: its[1])
+        if self.nccl and self.name.startswith("nvlink") and best > BEYOND_PCIE:
+            self.sure = True
+        self.compared, share, least = True, best / link, LEAST_ALONE if alone else LEAST_OF_LINK
+        verdict, wanted = Verdict.PASS, f"at least {least:.0%} is expected"
+        # Where a switch adds (NVLS), a link carries a byte once and the bus bandwidth counts two.
+        if share > MOST_OF_PEAK * (2 if self.nccl else 1):
+            verdict, wanted = Verdict.INCONCLUSIVE, "is it another link, or are they several?"
+        elif share < least and both:
+            verdict, wanted = Verdict.INCONCLUSIVE, "measure one direction: both may share a bus"
+        elif share < least:
+            verdict, self.meaning = Verdict.FAIL, "slow"
+        said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"
+        self.reasons.append((verdict, f"{said}; {wanted}"))
+        low = {size: rate for size, rate in rates.items() if size >= curves.LONG}
+        if verdict is Verdict.PASS and low and not (both or self.nccl):
+            at, worst = min(low.items(), key=lambda its: its[1])
+            if worst < least * link:
+                said = f"messages of {size_in_words(at)} moved at {number(worst)} MB/s"
+                said = f"{said}, {worst / link:.0%} of {self.name}; {wanted}"
+                self.reasons.append((Verdict.FAIL, said))
+                self.meaning = self.meaning or "falls"
+
+    def _values(self) -> None:
+        """Compares the values with what the site, healthy machines and physics say."""
+        references, before, why = (
+            _references(self.asked.site),
+            len(self.reasons),
+            "no reference fits",
+        )
+        found = list(_metrics(self.parsed))
+        for case, name, value, unit in found:
+            told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
+            try:
+                expected, peak = self._expected(references, {**told, **self.asked.case}, name, unit)
+            except ReferencesError as error:
+                why = str(error)
+                continue
+            if isinstance(expected, Recorded) or (expected.yardstick == ANY and self.asked.named):
+                continue
+            said = judge.judge([value], expected)
+            verdict, bad = said.verdict, said.verdict is not Verdict.PASS
+            above = bad and value > (expected.upper_bound or value)
+            if above and peak:  # the named part may be another one
+                verdict = Verdict.INCONCLUSIVE
+            if expected.yardstick != ANY:
+                self.compared = True
+                self.meaning = self.meaning or "slow" * (bad and not above)
+            if expected.yardstick != ANY or bad:
+                why = f"{name}: {said.why} ({expected.source})"
+                self.reasons.append((verdict, why))
+                share = f", {value / peak.value:.0%} of {peak.what}" if peak else ""
+                others = expected.source.partition(";")[0]
+                self.brief[why] = f"{name} is {number(value)} {unit}{share}; {others}"
+        if self.asked.named and len(self.reasons) == before:
+            values = {name: (value, unit) for _, name, value, unit in found}
+            has = "; ".join(references.having(values)) or f"no value of {self.parsed.program}"
+            raise ReferencesError(f"{references.path}: {why}; --case says which: it has {has}")
+
+    def _transport(self, case: Mapping[str, Any]) -> dict[str, str]:
+        """The transport that a log shows; else the usual one of the named link."""
+        lanes = {way.partition("/")[0] for way in self.ways}
+        if len(lanes) == 1:
+            return {"transport": lanes.pop()}
+        kind = self.name.partition("-")[0]
+        usual = {"infiniband": "rc_mlx5", "roce": "rc_mlx5", "ethernet": "tcp"}.get(kind)
+        return {"transport": usual} if usual else {}
+
+    def _expected(
+        self, references: References, case: Mapping[str, Any], name: str, unit: str
+    ) -> tuple[Reference | Recorded, Peak | None]:
+        """The strongest yardstick of a metric, over all peaks of the hardware, and its peak."""
+        found: Reference | Recorded = references.find(case, name, unit, None, self.parts)
+        its_peak = None
+        for of in _PEAKS:
+            role, _, quantity = of.partition(".")
+            its = "MB/s" if quantity == "bandwidth" else peaks.UNITS.get(quantity, "MB/s")
+            value = peaks.peak(self.asked.site, self.parts, role, quantity)
+            scale = metrics.factor(its, unit) if unit in metrics.UNITS else None
+            if value is None or scale is None or getattr(found, "yardstick", ANY) != ANY:
+                continue
+            peak = Peak(self.parts[role], value * scale, of=of)
+            found = references.find(case, name, unit, peak, self.parts)
+            its_peak = peak if getattr(found, "yardstick", ANY) != ANY else None
+        return found, its_peak
+
+    # --- the answer
+
+    @property
+    def verdict(self) -> Verdict:
+        """PASS only if a value was compared, a log shows the path, and nothing may be missing."""
+        own = Verdict.PASS if self.sure else Verdict.INCONCLUSIVE
+        own = own if self.compared else Verdict.RECORDED
+        if self.log or "ends_early" in self.parsed.facts:
+            own = Verdict.INCONCLUSIVE
+        return judge.worst([own, *(each for each, _ in self.reasons if each in judge.RED)])
+
+    def said(self) -> Answer:
+        unknown = [_WITNESS]
+        if not self.sure:
+            unknown.append(_LOGGED)
+        if not self.compared:
+            unknown.append(_MACHINE)
+        if (ended := self.parsed.facts.get("ends_early")) is not None:
+            unknown.append(
+                f"whether the table was told to end at {ended} B (-m), or was cut there: "
+                f"--last-size {ended} says that it was told to"
+            )
+        evidence = [Evidence(its.value, why) for its, why in self.reasons]
+        return Answer(
+            file="", verdict=self.verdict.value, answer=self._sentence(),
+            program=self.parsed.program, version=self.parsed.version, path=self.ways,
+            hardware={role: f"{name} ({by})" for role, (name, by) in self.hardware.items()},
+            evidence=evidence, unknown=unknown, next=self._next(), notes=list(self.sent.notes),
+        )  # fmt: skip
+
+    def _sentence(self) -> str:
+        """The answer in a sentence: the worst reason, or the strongest good one."""
+        verdict, parsed = self.verdict, self.parsed
+        what = f"{parsed.program} {parsed.version or ''}".strip()
+        bad = [why for its, why in self.reasons if its is verdict]
+        good = [why for its, why in self.reasons[::-1] if its in judge.GREEN]
+        path = f"; path {', '.join(self.ways)}" if self.ways else ""
+        if self.log:
+            return (
+                f"a log of UCX alone: it shows {', '.join(self.ways) or 'no path'}, and no number"
+            )
+        if parsed.problems or not parsed.complete:
+            return f"{what} did not end well: {bad[0]}"
+        what = f"{what} measured {its}" if (its := measured(parsed)) else what
+        if bad and verdict in judge.RED:
+            # A comparison with other machines says more than one with the link.
+            first = self.astray or next((why for why in bad if why in self.brief), bad[0])
+            first = bad[0] if self.meaning == "falls" else first
+            word = "not right" if verdict is Verdict.FAIL else "doubtful"
+            usual = f"; {CAUSES[self.meaning]}" if self.meaning else ""
+            why = self.brief.get(first, first).removeprefix("implausible: ")
+            return f"{what}, which is {word}: {why}{path}{usual}"
+        early = "; the table ends early: told to (-m), or cut?" * ("ends_early" in parsed.facts)
+        if not self.compared:
+            return f"{what}, and nothing here says whether that is right{early}"
+        word = "right" if self.sure else f"right if the bytes took {self.name}, which nothing shows"
+        return f"{what}, which is {word}: {self.brief.get(good[0], good[0])}{path}{early}"
+
+    def _next(self) -> str:
+        """The step that would decide."""
+        if self.parsed.problems or not self.parsed.complete:
+            return "send the whole output of one run, with what the launcher said at its end"
+        logged = "NCCL_DEBUG=INFO" if self.nccl else "UCX_LOG_LEVEL=info UCX_PROTO_INFO=y"
+        if self.meaning == "slow" and self.ways and not self.astray:
+            return "on both nodes, compare the rate in ibstat and LnkSta in lspci -vv with LnkCap"
+        if self.meaning in ("falls", "slow"):
+            return f"run it again with {logged}"
+        if self.meaning == "dent":
+            return "run it again, with nothing else on the nodes"
+        if not self.compared:
+            role = "link" if self.pattern or self.nccl else "gpu"
+            like = {"link": "infiniband-hdr", "gpu": "h100-sxm5-80gb"}[role]
+            return f"assay judge FILE --hardware {role}={like}; site-config/hardware/ has the names"
+        return "" if self.sure else f"run it again with {logged}"
+
+
+#: What an output is about, the most telling column first, and whether more is better.
+_TELLING = {
+    **dict.fromkeys(("bus_bandwidth", "performance", "bandwidth", "rate", "messages_per_s"), max),
+    **dict.fromkeys(("latency", "time"), min),
+}
+
+
+def measured(parsed: Parsed) -> str:
+    """What the program measured, in words: the best value of its most telling column, and where."""
+    column = next((name for name in _TELLING if name in parsed.units), "")
+    rows = [row for row in parsed.rows if isinstance(row.get(column), (int, float))]
+    if not rows:
+        return ""
+    best = _TELLING[column](rows, key=lambda row: float(row[column]))
+    at = [size_in_words(int(best["size"]))] if "size" in best else []
+    at += [str(best[name]) for name in ("function", "kernel", "operation") if name in best]
+    ranks = parsed.facts.get("ranks")
+    at += [f"{ranks:g} ranks"] if isinstance(ranks, (int, float)) and ranks > 1 else []
+    where = f" ({', '.join(at)})" if at else ""
+    return f"{number(float(best[column]))} {parsed.units[column]} at best{where}"
+
+
+def size_in_words(size: int) -> str:
+    """A message size, such as ``4 MiB``; in B if it is no whole number of a unit."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size and size % (1 << power) == 0:
+            return f"{size >> power} {unit}"
+    return f"{size} B"
+
+
+def stated_hardware(text: str, parsed: Parsed, asked: Asked) -> dict[str, tuple[str, str]]:
+    """Role -> name in the catalogue and who says so: the caller, or words of the output.
+
+    A GPU that several outputs name is known by the words of NCCL, nvidia-smi, BabelStream or
+    nvbandwidth. Boards with a switch between all their GPUs have one kind of link.
+    """
+    found = {role: (name, "stated") for role, name in asked.hardware.items()}
+    gpus = parsed.facts.get("gpus")
+    gpus = gpus if isinstance(gpus, (list, tuple)) else ()
+    models = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
+    models += [model.strip() for model in _GPU.findall(text)]
+    layer = "Ethernet" if re.search(r"[Ll]ink.layer:\s*Ethernet", text) else "InfiniBand"
+    ports = [f"{layer} {rate or f'{gbit} Gb/sec'}" for rate, gbit in _PORT.findall(text)]
+    for role, words in (("gpu", models), ("link", ports)):
+        if role not in found and (name := _part(asked.site, role, frozenset(words))):
+            found[role] = name, "as the output says"
+    nodes = parsed.facts.get("nodes", 1)
+    if "link" not in found and "gpu" in found and parsed.family == "nccl-tests" and nodes == 1:
+        links = [its for gpu, its in _SWITCHED.items() if re.fullmatch(gpu, found["gpu"][0])]
+        if links and len(gpus) > 2:
+            found["link"] = links[0], "of such a GPU"
+    return found
+
+
+#: The model of a GPU in outputs of nvidia-smi -L, BabelStream, nvbandwidth and gpu-burn.
+_GPU = re.compile(
+    r"^(?:GPU \d+: |Using CUDA device |Using HIP device |Device \d+: |#? *Device name: +)"
+    r"([^\n(]*?)(?: \(.*)?$",
+    re.MULTILINE,
+)
+#: The rate of a port in outputs of ibstatus, and of ibstat, which does not name the generation.
+_PORT = re.compile(r"^\s*(?:rate:\s+(\d.*\))|Rate: (\d+))$", re.MULTILINE)
+
+
+@cache
+def _part(site: Path, role: str, words: frozenset[str]) -> str:
+    """The only part of the catalogue that these words name; empty if there is none."""
+    known = peaks.hardware(site, role)[role]
+    stated = (identity.Stated(role, "the output", (word,)) for word in words)
+    names = {identity.named(each, known).name for each in stated}
+    return names.pop() if len(names) == 1 else ""
+
+
+@cache
+def _references(site: Path) -> References:
+    return References.load(site / "references.yaml")
+
+
+def _mpi(text: str) -> str:
+    """The MPI of an output, by the word of its extra, where its own lines say it."""
+    return (
+        "intelmpi"
+        if re.search(r"^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", text, re.M)
+        else "openmpi"
+    )
+
+
+def _pattern(parsed: Parsed) -> str:
+    """The pattern of ``judge/curves.yaml``; empty if the output has no such curve."""
+    if parsed.facts.get("accelerator"):
+        return "gpu"
+    if _ONE_SIDE.fullmatch(parsed.program):
+        return "one-sided"
+    if transports.POINT_TO_POINT.match(parsed.program) or _TWO_RANKS.fullmatch(parsed.program):
+        return "point-to-point"
+    return "collective over a network" if parsed.family in ("osu", "osu-py", "imb") else ""
+
+
+def _tables(parsed: Parsed) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows with a message size, of each program, number of ranks and way in the output."""
+    parts = ("ranks", "test", "way", "memory")
+    several = [at for at in parts if len({row.get(at) for row in parsed.rows}) > 1]
+    named = (
+        (" ".join(f"{at} {row[at]}" for at in several if row[at] != ""), row)
+        for row in parsed.rows
+        if "size" in parsed.units
+    )
+    return grouped(named)
+
+
+#: A case of the suite, name, value and unit of a metric of it.
+Metric = tuple[dict[str, Any], str, float, str]
+
+
+def _metrics(parsed: Parsed) -> Iterator[Metric]:
+    """The metrics of an output, by the names that the tests of the suite give them."""
+    case, rows = _case(parsed), parsed.rows
+    if parsed.family == "nccl-tests":
+        yield from _of_nccl(parsed)
+        return
+    for row in rows if case["test"] else ():
+        size = int(row.get("size", 0))
+        at = SIZES.get(size, "")
+        if at or len(rows) == 1:
+            for column, unit in parsed.units.items():
+                if column in row:
+                    yield case, f"{column}_{at}" if at else column, float(row[column]), unit
+        yield from _of_kernel(parsed, case, row)
+
+
+#: Family -> the column that names what was measured, that of the rate, and the metric of each.
+_KERNELS: dict[str, tuple[str, str, str]] = {
+    "stream": ("function", "rate", "{}"),
+    "babelstream": ("kernel", "bandwidth", "{}"),
+    "nvbandwidth": ("test", "bandwidth", "{}_median"),
+    "bandwidth-test": ("way", "bandwidth", "{}_median"),
+}
+_WAYS = {"H2D": "host_to_device", "D2H": "device_to_host"}
+
+
+def _of_kernel(parsed: Parsed, case: dict[str, Any], row: Mapping[str, Any]) -> Iterator[Metric]:
+    """The rate of a program that has one row for each thing that it measures."""
+    if parsed.family in _KERNELS and row.get("memory", "pinned") == "pinned":
+        of, column, metric = _KERNELS[parsed.family]
+        said = str(row[of])
+        name = _WAYS.get(said, said.lower().removesuffix("_memcpy_ce"))
+        metric = "{}_median" if case["test"] == "BabelStreamGpu" else metric
+        yield case, metric.format(name), float(row[column]), parsed.units[column]
+    elif parsed.family == "hpl" and "performance" in row:
+        # NVIDIA's program has one rank for each GPU; others' results are of one GPU, too.
+        its = {"test": "GpuHplStudy"} if "gpu" in parsed.program else case
+        ranks = int(row["p"]) * int(row["q"]) if its is not case else 1
+        yield its, "performance", float(row["performance"]) / ranks, parsed.units["performance"]
+
+
+def _of_nccl(parsed: Parsed) -> Iterator[Metric]:
+    """The least bus bandwidth of long messages: from 1 GiB on it no longer grows."""
+    facts, worst = parsed.facts, dict[str, float]()
+    for row in parsed.rows:
+        if int(row["size"]) >= 1 << 30:
+            rate = max(float(row[column]) for column in row if column.startswith("bus_bandwidth"))
+            name = str(row.get("test") or parsed.program).removesuffix("_perf")
+            worst[name] = min(rate, worst.get(name, rate))
+    test = "Nccl" if facts.get("nodes") == 1 else "NcclBetween"
+    for name, rate in worst.items():
+        case = {"test": test, "gpus": facts.get("ranks", 0), "collective": f"{name}:default"}
+        yield case, "bus_bandwidth_1024MiB", rate, "GB/s"
+
+
+#: Family -> the test of the suite whose output it is.
+_TESTS = {
+    **{"ib-perftest": "IbPerftest", "netpipe": "NetPipe", "ucx-perftest": "UcxPerftest"},
+    **{"nvbandwidth": "Nvbandwidth", "bandwidth-test": "EachGpu", "stream": "Stream"},
+    **{"babelstream": "BabelStreamGpu", "hpl": "Hpl", "hpcg": "Hpcg", "hpcc": "Hpcc"},
+    **{"osu": "Osu", "osu-py": "OsuPy", "imb": "Imb"},
+}
+
+
+def _case(parsed: Parsed) -> dict[str, Any]:
+    """Test and parameters of the case of the suite that has such outputs; no test: none has."""
+    program, facts = parsed.program, parsed.facts
+    name = program.removeprefix("osu_")
+    case = {"test": _TESTS.get(parsed.family, ""), "program": program, "benchmark": name}
+    if parsed.family == "imb":
+        case["benchmark"] = program.split()[1]
+    elif facts.get("accelerator"):
+        buffers = facts.get("buffers") or {}
+        where = "".join(str(buffers.get(end, "?"))[0].upper() for end in ("send", "receive"))
+        case |= {"test": "OsuGpu", "buffers": where, "configuration": "all"}
+    elif case["test"].startswith("Osu") and name not in POINT_TO_POINT:
+        case["test"] = ""  # of a collective the number of ranks decides, which the text hides
+    elif facts.get("implementation") == "OpenMP":
+        case["test"] = "BabelStream"
+    return case

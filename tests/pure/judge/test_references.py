@@ -682,7 +682,7 @@ def test_a_floor_is_lower_where_the_owners_do_not_agree(tmp_path, lowest, share)
     values = {"A": lowest, "B": 0.92, "C": 0.95}
     results = [{**RESULT, "value": v * RESULT["of"], "owner": o} for o, v in values.items()]
     floors(tmp_path, rule="A", results=results)
-    assert found(tmp_path).lower_bound == pytest.approx(share * 12500)
+    assert found(tmp_path).lower_bound == pytest.approx(share * 25000)
 
 
 def test_a_limit_of_a_time_is_above_the_highest_of_three_owners(tmp_path):

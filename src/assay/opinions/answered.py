@@ -90,6 +90,10 @@ CAUSES = {
 }
 
 
+#: Families that measure a GPU by itself.
+_OF_GPUS = ("babelstream", "nvbandwidth", "bandwidth-test")
+
+
 class Evidence(msgspec.Struct, frozen=True):
     """One statement on an output, with what it makes of the verdict."""
 
@@ -406,9 +410,11 @@ class _Answered:
         if self.meaning == "dent":
             return "run it again, with nothing else on the nodes"
         if not self.compared:
-            role = "link" if self.pattern or self.nccl else "gpu"
-            like = {"link": "infiniband-hdr", "gpu": "h100-sxm5-80gb"}[role]
-            return f"assay judge FILE --hardware {role}={like}; site-config/hardware/ has the names"
+            like = "gpu=h100-sxm5-80gb" if self.parsed.family in _OF_GPUS else ""
+            like = "link=infiniband-hdr" if self.pattern or self.nccl else like
+            if like:
+                return f"assay judge FILE --hardware {like}; site-config/hardware/ has the names"
+            return "compare it with a site: assay judge FILE --site SITE --case partition=NAME"
         return "" if self.sure else f"run it again with {logged}"
 
 

@@ -1,14 +1,5 @@
 """Transports: how to force one in each generation of UCX, and how to prove that it was used.
 
-posix, sysv, cma and tcp were run with UCX 1.13.1, 1.15.0, 1.16.0, 1.18.1, 1.20.1 (tcp over eth0),
-1.21.0 and 1.22.0. rc_verbs and ud_verbs were run with 1.13.1, over soft-RoCE only. The others were
-not yet run; their names are those of the sources of UCX. ``self`` is in all lists of
-:data:`TRANSPORTS`. Without it a rank opens its endpoint to itself over the transport under test,
-and UCX before 1.15 does not distinguish that endpoint from one to a peer. cma and knem cannot carry
-active messages (UCX_TLS=cma alone ends with "no active messages transport"), so posix carries small
-messages. rc_verbs and dc_mlx5 connect over UD. The aliases ``rc_v`` and ``dc_x`` allow UD for that
-and for nothing else; ``UCX_TLS=rc_verbs`` alone ends with "no auxiliary transport".
-
 =============  ====================  ==========================================================
 UCX            reports               proof of the path
 =============  ====================  ==========================================================
@@ -34,15 +25,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import msgspec
+
+from assay import files
 from assay.parse import ucx_log
 from assay.parse.reading import Process
 from assay.parse.ucx_log import UcxLog, transport_of
 
 
-@dataclass(frozen=True)
-class Transport:
-    """One data path.
+class Transport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A data path has tls, small and large.
 
     :ivar tls: value of UCX_TLS.
     :ivar small: the UCX transport of small messages.
@@ -63,22 +57,7 @@ class Transport:
         return "collective over a network" if self.network else "collective"
 
 
-TRANSPORTS: Mapping[str, Transport] = {
-    "posix": Transport("posix,self", "posix", "posix"),
-    "sysv": Transport("sysv,self", "sysv", "sysv"),
-    "cma": Transport("posix,cma,self", "posix", "cma"),
-    "tcp": Transport("tcp,self", "tcp", "tcp", network=True),
-    "knem": Transport("posix,knem,self", "posix", "knem"),
-    "xpmem": Transport("xpmem,self", "xpmem", "xpmem"),
-    "ugni": Transport("ugni,self", "ugni_smsg", "ugni_rdma", network=True),
-    "srd": Transport("srd,self", "srd", "srd", network=True),
-    "rc_mlx5": Transport("rc_x,self", "rc_mlx5", "rc_mlx5", network=True, gid=True),
-    "dc_mlx5": Transport("dc_x,self", "dc_mlx5", "dc_mlx5", network=True, gid=True),
-    "ud_mlx5": Transport("ud_x,self", "ud_mlx5", "ud_mlx5", network=True, gid=True),
-    "rc_verbs": Transport("rc_v,self", "rc_verbs", "rc_verbs", network=True, gid=True),
-    "ud_verbs": Transport("ud_verbs,self", "ud_verbs", "ud_verbs", network=True, gid=True),
-}
-
+TRANSPORTS = files.read_shape(Path(__file__).with_suffix(".yaml"), dict[str, Transport], ValueError)
 
 #: Transports that tests use on every partition that has them. A machine that describes itself
 #: offers all that its UCX opens.

@@ -44,26 +44,7 @@ _HOST = re.compile(r"Hostname: '(.*)'$")
 _END = "End of HPC Challenge tests."
 _RULE = "#" * 72
 
-# The line in which a section reports its own check; without this line nothing was checked.
-_LOCATIONS = re.compile(r"Found \d+ errors in \d+ locations \((?:passed|failed)\)\.$")
-_PROOFS: Mapping[str, re.Pattern[str]] = {
-    **{f"{who}RandomAccess{by}": _LOCATIONS for by in ("", "_LCG") for who in ("MPI", "Star")},
-    "PTRANS": re.compile(r" +\d+ tests completed and passed residual checks\.$"),
-    "StarSTREAM": re.compile(r"Solution Validates|Failed Validation"),
-}
-# Lines that report the failure of a part of HPCC. Each count is anchored: "10" is not "0".
-_FAILURES = re.compile(
-    r"Found \d+ errors in \d+ locations \(failed\)\."
-    r"|(?:WALL|CPU ) .* (?:FAILED|BYPASS) "
-    r"| *0*[1-9]\d* tests (?:completed and failed residual checks|skipped because of illegal)"
-    r"| *\d+ tests completed without checking"
-    r"|Node\(s\) with error 0*[1-9]"
-    r"|Failed Validation on array"
-    r"|Failed to allocate"
-    r"|Error in line \d+ of the input file"
-    r"|\[\d+\]: ERROR:"
-    r"|HPL (?:WARNING|ERROR) "
-)
+_FAILURES = re.compile("|".join(_FORMAT["failures"]))
 
 recognise = recogniser(re.compile(r"This is the DARPA/DOE HPC Challenge Benchmark version .*"))
 
@@ -95,8 +76,8 @@ def parse_hpcc(text: str) -> Parsed:
     ]
     problems += [
         f"line {sections[name][0][0]}: section {name} does not say that it checked its result"
-        for name, proof in _PROOFS.items()
-        if name in sections and not any(proof.match(line) for _, line in sections[name])
+        for name, proof in _FORMAT["proofs"].items()
+        if name in sections and not any(re.match(proof, line) for _, line in sections[name])
     ]
     problems += linpack.problems if linpack else ()
     problems += _contradictions(lines, sections, summary, linpack)

@@ -36,14 +36,7 @@ from assay.parse.ucx_log import UcxLog, transport_of
 
 
 class Transport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A data path has tls, small and large.
-
-    :ivar tls: value of UCX_TLS.
-    :ivar small: the UCX transport of small messages.
-    :ivar large: the UCX transport of large messages.
-    :ivar network: whether it runs over a network device (UCX_NET_DEVICES).
-    :ivar gid: whether it addresses its peer by a GID (UCX_IB_GID_INDEX).
-    """
+    """A data path has tls, small and large; ``transports.yaml`` explains them."""
 
     tls: str
     small: str

@@ -377,7 +377,6 @@ def write_file(
 
     :param content: text is written as UTF-8.
     :param refusal: the error to raise in place of OSError; its message is one line.
-    :param mend: the end of that line: what to do.
     :raises OSError: the file cannot be written.
     """
     temporary = None

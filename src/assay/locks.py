@@ -31,7 +31,6 @@ class LockError(Exception):
 class Lock:
     """A lock; ``ci/spack-check.py`` checks its content.
 
-    :ivar file: its name in messages.
     :ivar nodes: each node of ``concrete_specs`` by its key, which should be its hash.
     :ivar roots: (text of the spec, hash) in the order of the file.
     """
@@ -39,7 +38,6 @@ class Lock:
     def __init__(self, path: Path, shown: str) -> None:
         """Read a lock.
 
-        :param shown: how messages name the file.
         :raises LockError: it cannot be read, or is no lock of a version that is understood.
         """
         self.file = shown

@@ -66,9 +66,7 @@ def limits() -> Mapping[str, Mapping[str, float]]:
 def judged_as(of: str, shared: bool, mpi: str = "openmpi") -> str:
     """The key of ``curves.yaml`` that a curve is judged by.
 
-    :param of: the communication, such as ``point-to-point``.
     :param shared: whether ranks may wait for a core that others use too.
-    :param mpi: the MPI of the stack, by the word of its extra.
     """
     special = f"{of} on shared cores" if shared else f"{of} by {mpi}"
     return special if special in limits() else of

@@ -100,7 +100,6 @@ Known = dict[str, Parts]
 def hardware(site: Path, *roles: str) -> Known:
     """The known hardware: that of all sites, with the entries of the site.
 
-    :param site: the folder of the site.
     :param roles: the only roles whose files are read; left out: all.
     :raises ReferencesError: a file is not valid.
     """

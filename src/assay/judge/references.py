@@ -188,7 +188,6 @@ class References:
             case.
         :param unit: its unit; the reference is in it, too.
         :param peak: the hardware's peak, in that unit; needed if the entry has a floor.
-        :param named: role -> name of the hardware of the partition.
         :raises ReferencesError: no entry or rule applies to the metric, or its unit is not of the
             same quantity.
         """

@@ -189,7 +189,6 @@ class _Table:
     """The header of the table and its columns.
 
     :ivar line: number of the line of the header; 0 if there is no header.
-    :ivar filled: the columns that a row fills.
     :ivar measured: the filled columns that were measured.
     :ivar edges: each column of the header with the position where its numbers end.
     """

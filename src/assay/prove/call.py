@@ -21,7 +21,6 @@ HARMLESS, SELECTING, OFF, STRICTER, NAMING = (
 class Call:
     """How a call of ReFrame differs from the plan of its site.
 
-    :ivar given: all options and variables of ReFrame, as the user gave them.
     :ivar selected: those that select some of the cases.
     :ivar changed: those that may change what is measured.
     :ivar other_cases: one of the latter may also change which cases there are.
@@ -38,8 +37,6 @@ def of_call(
 ) -> Call:
     """Compares a call of ReFrame with the plan of a site.
 
-    :param site_file: the site's ``reframe.py``.
-    :param suite: the folder of its tests.
     :param profiles: the modes that run the whole suite.
     :param retries: how often these modes launch a case again.
     """

@@ -308,7 +308,6 @@ def reading_problems(
 ) -> list[str]:
     """What was wrong before, during and after a run, one line each.
 
-    :param health: the extra of the partition, which may set other limits.
     :param tested: the devices that the run measures, for rows that are judged on these only.
     """
     return [line for _, line in _Run(before, after, health or {}, tested).judged()]

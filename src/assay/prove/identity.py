@@ -35,7 +35,6 @@ LEAST_MEMORY = 0.95
 class Stated(NamedTuple):
     """A statement of a machine about one part.
 
-    :ivar by: the file or the command that it is from.
     :ivar names: the part in its words; the first is the most exact.
     :ivar about: other words of the machine, for `where` of a part.
     :ivar flags: of a processor.
@@ -52,7 +51,6 @@ class Part(NamedTuple):
     """A part of a machine.
 
     :ivar name: its name in the catalogue; empty if it is unknown.
-    :ivar why: why it is unknown, and what to do.
     :ivar alike: names of all parts that have the statement.
     """
 
@@ -190,7 +188,6 @@ def unlike(
     A part that the catalogue does not know is not compared, nor what a site says without a name.
 
     :param extras: of the partition: ``hardware``, ``memory_bytes``, ``network_device``.
-    :param cpus: number of processors that the site states.
     """
     lines = dict.fromkeys(_unlike(seen, known, extras, cpus))
     return [Against(f"{host}: {line}", [host], How.DIFFERS) for line in lines]

@@ -66,11 +66,9 @@ class Launch:
     :ivar start: when the job script began [s since the epoch]; the script does more than start the
         benchmark.
     :ivar begin, end: when the benchmark began and ended [s since the epoch].
-    :ivar host: the node that the script ran on.
     :ivar up, down: time since the boot of that node just before and just after the script read
         `start`, and `end` [s]. On a busy machine seconds may be between the two.
     :ivar zone: offset of the node's local time from UTC [s].
-    :ivar nonce: the nonce that the script found when it began.
     :ivar others: what other work took of the machine; None if not asked for or not known.
     """
 

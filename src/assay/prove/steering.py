@@ -76,9 +76,7 @@ class Steering:
 class Node:
     """What the job script says of its node, after the benchmark.
 
-    :ivar job: what steered the job script itself.
     :ivar programs: paths of mpirun and ucx_info, without symbolic links.
-    :ivar functions: functions and aliases in the shell of the job script.
     :ivar libraries: path of each library of MPI and UCX that a rank loaded -> its SHA-256.
     :ivar cores: processor -> the processors of its core.
     :ivar numa: processor -> its NUMA node.
@@ -183,8 +181,6 @@ def machine(
 
     What the job has, and the process that submitted it has not, comes from the modules and the
     configuration of the site.
-
-    :param extras: those of the stack.
     """
     roots = [f"{prefix}/etc" for prefix in _prefixes(node.programs)]
     roots += [
@@ -269,8 +265,6 @@ def hidden(node: Node, script: str, given: Mapping[str, str]) -> list[str]:
     """Functions and aliases of a person that hide a program of the job script, one line each.
 
     What a command of the site defines in the job, as Spack does, is the machine's.
-
-    :param script: the text of the job script.
     """
     words = set(re.findall(r"[\w.+-]+", script))
     own = set(re.findall(r"^\s*([\w.+-]+)\s*\(\)", script, re.MULTILINE))
@@ -338,9 +332,7 @@ def foreign(
 ) -> list[str]:
     """Libraries that are neither of the distribution nor beside the programs of the stack.
 
-    :param libraries: paths of loaded libraries of MPI and UCX.
     :param programs: paths of programs of the stack; what is below their prefix belongs to it.
-    :param own: other directories of the stack.
     :param directories: of a stack of modules, where the environment let the linker look. What is
         elsewhere was named when the programs were built; it is stated.
     """

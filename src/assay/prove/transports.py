@@ -69,7 +69,6 @@ class Proof:
     :ivar means: kind of proof, as in :class:`assay.parse.ucx_log.Carried`.
     :ivar ucx: the versions that ran, None if no process named its version.
     :ivar lanes: for each lane, its largest share of any one message size.
-    :ivar problems: what is wrong or unproven, one line each; empty for a proven run.
     """
 
     means: str

@@ -76,11 +76,7 @@ def seconds(scheduler: str, option: str) -> float | None:
 
 
 def shortest_limit(scheduler: str, access: Iterable[str], time_limit: Any) -> tuple[float, str]:
-    """The shortest limit of time of a partition [s], and what states it; 0 if nothing does.
-
-    :param access: options of the partition.
-    :param time_limit: of the partition, as ReFrame reads it.
-    """
+    """The shortest limit of time of a partition [s], and what states it; 0 if nothing does."""
     limits = {f"access: {option}": seconds(scheduler, option) or 0.0 for option in access}
     limits["time_limit"] = float(Duration(time_limit)) if time_limit else 0.0
     return min(((limit, where) for where, limit in limits.items() if limit), default=(0.0, ""))
@@ -132,12 +128,9 @@ def say_once(partition: str, what: str) -> None:
 class Request:
     """What a job asks for before its resources are filled in.
 
-    :ivar scheduler: the name of the scheduler.
-    :ivar access: options of the partition.
     :ivar own: options of the case, and of the command line.
     :ivar resources: resource of the partition -> its options.
     :ivar extras: extras of the partition, which may fill a placeholder.
-    :ivar processes, nodes: how many of each.
     """
 
     scheduler: str

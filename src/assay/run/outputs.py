@@ -96,10 +96,7 @@ def in_declared_units(
 
 
 def too_good(judged: Iterable[Metric], declared: Mapping[str, str], ratios: Ratios) -> bool:
-    """Whether a number is too good. Other work only makes numbers worse, and excuses none.
-
-    :param declared: unit of each metric.
-    """
+    """Whether a number is too good. Other work only makes numbers worse, and excuses none."""
     for metric in judged:
         worse = metrics.fault(declared[metric.name])
         low, high, value = metric.lower, metric.upper, metric.value or 0.0

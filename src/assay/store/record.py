@@ -59,7 +59,6 @@ class OfPeak(msgspec.Struct, omit_defaults=True):
 class Metric(msgspec.Struct):
     """One judged or recorded number of a test case.
 
-    :ivar name: the key of the metric in ``assay.json``.
     :ivar value: in `unit`; None where the record has no finite number.
     :ivar reference: the expected value. `lower` and `upper` are its bounds. All are in `unit`.
     :ivar yardstick: what it was judged by, one of :data:`assay.judge.YARDSTICKS`; in a record that
@@ -122,11 +121,9 @@ class Record(msgspec.Struct):
     """The content of ``assay.json``.
 
     :ivar verdict: None until the metrics are judged.
-    :ivar parameters: ReFrame's parameters of the test.
     :ivar device: the network devices between the nodes of its partition; empty if it has no such.
     :ivar proves: what is at fault -> the metrics that would show it.
     :ivar units: the kind of each unit that the test brought.
-    :ivar nodes: the nodes of the job.
     :ivar stack: where the programs come from.
     :ivar hardware: role -> name of the hardware of the partition, in ``site-config/hardware/``.
     :ivar launches: how many launches the verdict is based on.

@@ -2,11 +2,9 @@
 
 The lock has the packages: lockfile version 6 with nodes of version 5, which Spack 1.1 writes.
 
-``spack.lock.seal.yaml`` has what Spack said about the lock when it solved it. Spack does not notice
-a changed requirement, another site or a changed recipe: it answers that there is nothing new to
-solve. The seal therefore holds a digest of each key of each file that Spack read. It also holds the
-facts that only Spack knows, such as the packages of each view. Only `make lock` writes a seal, in
-the process that solves. ``ci/spack-check.py`` compares both files with the manifests.
+``spack.lock.seal.yaml`` has what Spack said about the lock when it solved it, since Spack itself
+notices no changed requirement, site or recipe: docs/stack.md. Only `make lock` writes a seal.
+``ci/spack-check.py`` compares both files with the manifests.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ class Planned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     A new stack or a new firmware changes numbers, and nobody wants an alarm for it. The values from
     then on have a baseline of their own.
 
+    :ivar what: what was changed, in words.
     :ivar partitions: the partitions that it concerns; empty for all.
     :ivar metrics: the metrics that it concerns, without units; empty for all.
     """

@@ -204,7 +204,8 @@ def _unlike(seen: Tree, known: Known, extras: Mapping[str, Any], cpus: int | Non
     last = re.search(r"(\d+)$", seen.get("/sys/devices/system/cpu/present", ""))
     if cpus and last and int(last[1]) + 1 < cpus:
         yield f"the partition says {cpus} processors, the node has {int(last[1]) + 1}"
-    named, devices = extras.get("hardware", {}), str(extras.get("network_device", "")).split(",")
+    named, said = extras.get("hardware", {}), str(extras.get("network_device", "")).split(",")
+    devices = [name.partition(":")[0] for name in said]
     for part in parts(seen, known):
         role, by, words, *_ = part.stated
         if (wanted := named.get(role)) is None:
@@ -214,14 +215,10 @@ def _unlike(seen: Tree, known: Known, extras: Mapping[str, Any], cpus: int | Non
             continue  # it joins GPUs, and no port states its rate
         same = [known[role][name].bandwidth for name in part.alike] if role == "link" else []
         device = re.search(r"/(?:infiniband|net)/([^/]+)", by)
-        other = role == "link" and (device is None or device[1] not in map(_device, devices))
+        other = role == "link" and (device is None or device[1] not in devices)
         known_to_differ = part.alike and wanted not in part.alike and entry.names
         if known_to_differ and not other and (not same or entry.bandwidth not in same):
             yield f"the partition says {role} {wanted}, the node says {words[0]} ({by})"
-
-
-def _device(name: str) -> str:
-    return name.partition(":")[0]
 
 
 def of_job(

@@ -80,9 +80,8 @@ class Proof:
 def unusable(transport: str, ucx_version: str, device: str | None = None) -> str | None:
     """Why this UCX cannot run the transport (over `device`), None if it can.
 
-    :raises ValueError: the transport is unknown, or the version is invalid.
+    :raises ValueError: the version is invalid.
     """
-    _of(transport)
     version = _version(ucx_version)
     if version < (1, 13):
         return f"UCX {ucx_version}: the logs of UCX before 1.13 are not known"
@@ -105,9 +104,9 @@ def transport_variables(
         network; None leaves the choice to UCX.
     :param gid_index: index of the GID by which the peer finds the device, for a transport that
         uses one; None leaves the choice to UCX.
-    :raises ValueError: the transport is unknown, or the version is invalid.
+    :raises ValueError: the version is invalid.
     """
-    chosen = _of(transport)
+    chosen = TRANSPORTS[transport]
     version = _version(ucx_version)
     variables = {"UCX_TLS": chosen.tls, "UCX_LOG_LEVEL": "info"}
     if chosen.network and device:
@@ -165,9 +164,8 @@ def prove_transport(
     :param sizes: the sizes that the benchmark sent, as for :func:`assay.parse.ucx_log.carriers`.
     :param ucx_version: the version that the stack states; None to accept any.
     :param processes: number of started processes; each must have left its log. None to accept any.
-    :raises ValueError: the transport is unknown.
     """
-    chosen = _of(transport)
+    chosen = TRANSPORTS[transport]
     if not log.processes:
         return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     carried = ucx_log.carriers(log, sizes)
@@ -339,12 +337,6 @@ def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transp
         largest = f"messages of {max(sizes)} B" if sizes else "any message"
         problems.append(f"{', '.join(sorted(lanes))}, not {chosen.large} alone, carried {largest}")
     return problems
-
-
-def _of(transport: str) -> Transport:
-    if transport not in TRANSPORTS:
-        raise ValueError(f"unknown transport {transport!r}: one of {', '.join(TRANSPORTS)}")
-    return TRANSPORTS[transport]
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from assay import files
 from assay.parse.reading import Process, said_by
 
 
@@ -75,19 +77,7 @@ _IO = re.compile(r"io:base:file_select: Selected io module (\w+)")
 _CLOSED = re.compile(r"mca: base: close: unloading component (\w+)")
 _UNHEARD = re.compile(r"mpirun has exited due to process (rank \d+) with PID \d+ on(?: node)?")
 _APART = re.compile(r"CMA\s+is\s+not\s+available\s+due\s+to\s+different\s+user\s+namespaces")
-_ABORTS = re.compile(
-    r"PML \w+ cannot be selected"
-    r"|No components were able to be opened in the \w+ framework"
-    r"|PML add procs failed"
-    r"|It looks like (?:MPI_INIT|\w+_init) failed"
-    r"|\*\*\* An error occurred in MPI_\w+"
-    r"|selected pml \w{1,40}, but peer .{0,200} selected pml"
-    r"|There are not enough slots available"
-    r"|noticed that process rank \d+"
-    r"|returned a non-zero exit code"
-    r"|processes? exited with non-zero status"
-    r"|has exited due to process rank"
-)
+_ABORTS = re.compile("|".join(files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)))
 
 
 def parse_openmpi(text: str) -> OpenMpi:

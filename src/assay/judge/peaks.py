@@ -134,8 +134,7 @@ def _read(path: Path, kind: Any, changed: int) -> Any:
 def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> float | None:
     """Peak of one quantity of the hardware that plays a role on a partition.
 
-    :param named: the partition's extra ``hardware``: role -> name, such as
-        ``{"link": "infiniband-edr"}``.
+    :param named: the partition's extra ``hardware``: role -> name.
     :param quantity: a key of :class:`Hardware`.
     :returns: None if the partition does not name its hardware in that role, if nobody published the
         quantity, or if it is from memory.

@@ -159,8 +159,7 @@ class References:
 
         :param sealed: the files of all sites count only if they are beside the folder of the site,
             as in a bundle.
-        :raises ReferencesError: a file is not YAML, does not match the schema, or includes a file
-            that is missing.
+        :raises ReferencesError: a file is not valid, or includes one that is missing.
         """
         if path.exists() or path.is_symlink():
             document = reference_files.read_references(path)
@@ -184,12 +183,9 @@ class References:
     ) -> Reference | Recorded:
         """The expected value of one metric of one test case, or the decision not to judge it.
 
-        :param case: ``system``, ``partition``, ``environ``, ``test`` and every parameter of the
-            case.
         :param unit: its unit; the reference is in it, too.
         :param peak: the hardware's peak, in that unit; needed if the entry has a floor.
-        :raises ReferencesError: no entry or rule applies to the metric, or its unit is not of the
-            same quantity.
+        :raises ReferencesError: no entry or rule applies, or the unit is of another quantity.
         """
         value = peak.value if peak else None
         found = self.by_hand(case, metric, unit, value)

@@ -1,17 +1,6 @@
 """OSU Micro-Benchmarks (C programs), versions 5 to 7: point-to-point, one-sided and collectives.
 
-util/osu_util.c and util/osu_util_mpi.c (c/util/ from 6.0 on) print the tables. The parser was
-checked against 5.7, 5.8, 5.9, 6.1, 6.2, 7.0, 7.1, 7.2 and 7.4. The versions differ as follows:
-
-* From 5.9 on, all programs have ``-c`` (column Validation). 7.1 adds the line ``# Datatype``, 7.3
-  adds percentiles (``-z``).
-* Before 7.4, the two-sided programs print ``Latency (us)`` and the locations of the buffers. From
-  7.4 on, they print ``Avg Latency(us)``, and with CUDA they do not print where the buffers are:
-  ``D H`` looks like ``D D``.
-* From 6.1 to 7.2, osu_mbw_mr prints its title twice.
-* osu_bw_fan_in and osu_bw_fan_out (7.4) print the title of osu_bw; the text does not show which
-  program ran.
-* ``-d managed`` prints the header of host memory.
+``osu.yaml`` says what the versions print.
 
 With Open MPI, ``-c`` fails in reductions of MPI_CHAR. The failure is correct, but it is not a
 fault of the machine: the vectorised MPI_SUM of Open MPI saturates 8-bit integers (open-mpi/ompi

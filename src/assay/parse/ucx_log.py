@@ -92,9 +92,8 @@ class UcxLog:
     :ivar versions: version and path of the library, by process.
     :ivar env: the UCX_* variables that UCX read, by process.
     :ivar unused: the UCX_* variables that this UCX does not read.
-    :ivar warnings: text of each UCX WARN line that is not about unused variables, without
-        repetitions.
-    :ivar errors: text of each UCX ERROR or FATAL line, without repetitions.
+    :ivar warnings: each UCX WARN that is not about unused variables, once.
+    :ivar errors: each UCX ERROR or FATAL, once.
     :ivar copiers: processes whose cma endpoint moved data at least once. Only
         UCX_LOG_LEVEL=debug shows this: the first transfer fills the pool of its descriptors
         (src/uct/sm/scopy/base/scopy_ep.c:64 of v1.13.1).

@@ -63,8 +63,7 @@ class Launch:
     """How a benchmark ended.
 
     :ivar rc: its exit code, as the shell reports it.
-    :ivar start: when the job script began [s since the epoch]; the script does more than start the
-        benchmark.
+    :ivar start: when the job script began [s since the epoch].
     :ivar begin, end: when the benchmark began and ended [s since the epoch].
     :ivar up, down: time since the boot of that node just before and just after the script read
         `start`, and `end` [s]. On a busy machine seconds may be between the two.
@@ -195,8 +194,7 @@ def _date(seconds: float) -> str:
 def stale(folder: Path, patterns: Iterable[str]) -> list[str]:
     """Files of a stage directory that are older than the launch, one line each.
 
-    ReFrame wrote the nonce just before the launch. Both times come from the clock of the file
-    system.
+    ReFrame wrote the nonce just before the launch. Both times are those of the file system.
 
     :param patterns: names of files that the launch must have written. Empty files do not count.
     """

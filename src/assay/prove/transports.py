@@ -102,8 +102,7 @@ def transport_variables(
     :param ucx_version: UCX version of the stack (``1.13.1``), which decides what UCX can report.
     :param device: value of UCX_NET_DEVICES (``eth0``, ``mlx5_0:1``) for a transport over a
         network; None leaves the choice to UCX.
-    :param gid_index: index of the GID by which the peer finds the device, for a transport that
-        uses one; None leaves the choice to UCX.
+    :param gid_index: the same of UCX_IB_GID_INDEX, for a transport that addresses by a GID.
     :raises ValueError: the version is invalid.
     """
     chosen = TRANSPORTS[transport]

@@ -29,11 +29,8 @@ KINDS = {
     **{"memory": "memory", "pcie": "pcie", "disk": "disk"},
 }
 
-#: Above any quantity of one part, in the units of the files.
-MOST = 1e9
-
-Number = Annotated[float, msgspec.Meta(gt=0, lt=MOST)]
-
+#: Any quantity of one part, in the units of the files.
+Number = Annotated[float, msgspec.Meta(gt=0, lt=1e9)]
 
 #: A rate may be this share of its peak, a rounded number: the clocks of ranks differ.
 MOST_OF_PEAK = 1.05

@@ -26,7 +26,6 @@ def read_output(
 
     Values that were rounded away (:attr:`assay.parse.Parsed.rounded`) are no problem here.
 
-    :param read: the parser, for the outputs in the stage directory.
     :param program: what messages call the program if its output does not say its name.
     :param failed: whether the launch failed for another reason, too. Otherwise an error of `read`
         that is no :class:`ParseError` is one of the test, and is passed on.

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay import files
 from assay.parse import Parsed, ParseError, Row, Value
@@ -184,8 +183,7 @@ def _kib(value: str) -> int:
     return int(match[1]) * {"m": 1024, "g": 1024**2}.get(match[2].lower(), 1) if match else 0
 
 
-@dataclass(frozen=True)
-class _Table:
+class _Table(NamedTuple):
     """The header of the table and its columns.
 
     :ivar line: number of the line of the header; 0 if there is no header.

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -144,6 +144,32 @@ def rows() -> Mapping[str, Row]:
     """The table: name of a row -> the row."""
     found = files.read_shape(Path(__file__).with_name("counters.yaml"), dict[str, Row], ValueError)
     return {name: msgspec.structs.replace(row, name=name) for name, row in found.items()}
+
+
+_Limit = Annotated[float, msgspec.Meta(ge=0)]
+
+#: Words of the extra `health` of a partition about the state of a node before a run; the site sets
+#: the values. Those about counters are in counters.yaml.
+HEALTH_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("load_per_cpu_max", "memory_available_min", "free_bytes_min"), _Limit),
+    **dict.fromkeys(("governors", "mount_options"), list[str]),
+    **dict.fromkeys(("port_rate", "link_layer", "gid_type"), str),
+}
+
+
+def refused_health(health: Any) -> str:
+    """What is wrong with the extra `health`, in one line; empty if nothing."""
+    every = rows()
+    limited = tuple(n for n, r in every.items() if not (r.pattern or (r.gone and not r.pci_class)))
+    named = health.get(BY_NAME) if isinstance(health, Mapping) else None
+    for name in (name for name in every if isinstance(named, Mapping) and name in named):
+        if name not in limited:
+            return f"{BY_NAME}/{name}: has no limit to change: each case of it is a fault"
+    of_counters = {row.site_key: _Limit for row in every.values() if row.site_key}
+    by_name = {BY_NAME: dict[Literal[limited], _Limit]}  # type: ignore[valid-type]
+    words = {**HEALTH_WORDS, **of_counters, **by_name}
+    fields = [(word, kind, None) for word, kind in words.items()]
+    return files.misshapen(health, msgspec.defstruct("Health", fields, forbid_unknown_fields=True))
 
 
 # --- reading a node -------------------------------------------------------------------------------

@@ -460,9 +460,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 waited = self.max_pending_time
                 limit = f"; its limit was {waited:.0f} s" if waited else ""
                 return [f"its job never began{limit}"], unknown
-            return [
-                f"the job script did not reach its end: killed, or out of time{self._last_words()}"
-            ], unknown
+            said = "the job script did not reach its end: killed, or out of time"
+            return [f"{said}{self._last_words()}"], unknown
         except ValueError as torn:
             return [str(torn)], unknown
         times = store.Seconds(ended.end - ended.begin, ended.begin)

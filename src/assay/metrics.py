@@ -96,5 +96,4 @@ def lower_is_better(name: str) -> bool:
 def factor(name: str, into: str) -> float | None:
     """The factor from one unit into another; None if they are not of the same quantity."""
     here, there = unit(name), unit(into)
-    alike = here and there and here.base == there.base
-    return here.factor / there.factor if here and there and alike else None
+    return here.factor / there.factor if here and there and here.base == there.base else None

@@ -156,10 +156,8 @@ def ratios(  # noqa: PLR0913, PLR0917
 
 def best(launches: Sequence[Rows], pattern: str, once: Once = NOTHING) -> Ratios:
     """The shape of a curve by the least time of each size over several launches."""
-    least: dict[int, float] = {}
-    for rows in launches:
-        for size, time in times(rows):
-            least[size] = min(time, least.get(size, time))
+    # Of each size, the least time comes last, and stays.
+    least = dict(sorted((at for rows in launches for at in times(rows)), reverse=True))
     return _shape(sorted(least.items()), pattern, once)
 
 

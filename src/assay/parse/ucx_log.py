@@ -38,7 +38,6 @@ class Row:
 
     :ivar first: smallest size [B].
     :ivar last: largest size [B], inclusive; ``math.inf`` if there is no upper limit.
-    :ivar description: the protocol, in UCX's words.
     :ivar lanes: share of the bytes by lane (``tcp/eth0``: 0.48); empty if no bytes are moved.
     :ivar estimate: whether UCX marks the row ``(?)``; then a table of the peer decides.
     :ivar count: number of operations that used this row; each fragment of a multi-fragment

@@ -224,7 +224,7 @@ def _paths() -> Mapping[str, str]:
     return found
 
 
-def parse_counters(text: str, root: str = "") -> Reading:
+def parse_counters(text: str) -> Reading:
     """What :func:`script` printed.
 
     :raises ValueError: the text is torn: it has no time, or it ends too early.
@@ -241,20 +241,20 @@ def parse_counters(text: str, root: str = "") -> Reading:
         raise ValueError("it does not begin with the time since the boot") from None
     if "end" not in parts:
         raise ValueError("it stops half-way")
-    values = {**_of_files(parts["counters"], root), **_of_protocols(parts.get("protocols", []))}
+    values = {**_of_files(parts["counters"]), **_of_protocols(parts.get("protocols", []))}
     for line in filter(str.strip, parts["interrupts"]):
         name, _, rest = line.partition(":")
         values[name.strip()] = {"": sum(int(word) for word in rest.split() if word.isdigit())}
-    devices, short = _of_links(parts["links"], root)
+    devices, short = _of_links(parts["links"])
     kernel = parts["kernel"]
     unread = next((line for line in kernel if line.startswith("dmesg: ")), "")
     log = dict.fromkeys((line for line in kernel if not line.startswith("dmesg: ")), "")
     return Reading(up, values, devices, short, log, unread)
 
 
-def _of_files(lines: list[str], root: str) -> dict[str, dict[str, float]]:
+def _of_files(lines: list[str]) -> dict[str, dict[str, float]]:
     patterns = [
-        (name, re.compile(re.escape(root + path).replace(r"\*", "([^/]+)")))
+        (name, re.compile(re.escape(path).replace(r"\*", "([^/]+)")))
         for path, name in _paths().items()
     ]
     found: dict[str, dict[str, float]] = {}
@@ -283,15 +283,13 @@ def _of_protocols(lines: list[str]) -> dict[str, dict[str, float]]:
     return {name: {"": int(fields[it])} for it, name in asked.items() if it in fields}
 
 
-def _of_links(
-    lines: list[str], root: str
-) -> tuple[dict[str, tuple[str, str]], dict[str, list[str]]]:
+def _of_links(lines: list[str]) -> tuple[dict[str, tuple[str, str]], dict[str, list[str]]]:
     """`devices` and `short` of a reading.
 
     A device whose bridge states nothing is not judged: that of a virtual machine is not real.
     """
     found: dict[str, dict[str, str]] = {}
-    pattern = re.compile(re.escape(f"{root}{_PCI}/") + r"([^/]+)/((?:\.\./)?\w+):(.*)")
+    pattern = re.compile(re.escape(f"{_PCI}/") + r"([^/]+)/((?:\.\./)?\w+):(.*)")
     for line in lines:
         if match := pattern.fullmatch(line):
             found.setdefault(match[1], {})[match[2]] = match[3].strip()

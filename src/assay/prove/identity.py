@@ -66,11 +66,10 @@ class Part(NamedTuple):
         )
 
 
-def tree(text: str, root: str = "") -> dict[str, str]:
+def tree(text: str) -> dict[str, str]:
     """The files in an output of ``machine.sh``: path -> text."""
     found: dict[str, str] = {}
-    for where, line in re.findall(r"^(/\S+?/[a-z_]+):(.*)$", text, re.MULTILINE):
-        path = where.removeprefix(root)
+    for path, line in re.findall(r"^(/\S+?/[a-z_]+):(.*)$", text, re.MULTILINE):
         found[path] = f"{found[path]}\n{line}" if path in found else line
     return found
 

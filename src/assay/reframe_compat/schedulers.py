@@ -108,7 +108,6 @@ class _Job(slurm._SlurmJob):  # type: ignore[misc]
     :ivar cancelled: when the job was first cancelled; None before that.
     :ivar again: when the job may be cancelled again.
     :ivar why: why the job was cancelled, if that makes its case fail.
-    :ivar said: the error message of scancel.
     """
 
     kind, since = "", 0.0

@@ -22,8 +22,6 @@ class Attempts:
     """The state of one case.
 
     :ivar samples: for each metric the values of all launches, in their order.
-    :ivar ratios: of each of these launches what must be plausible.
-    :ivar rows: of each of these launches what its program printed.
     :ivar failure: the failure that settled the case: no further launch can turn it into a pass;
         None while the case is not settled.
     :ivar disturbed: number of launches that do not count, because the machine was busy.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
 from assay import files, metrics
 from assay.deadline import REACHED
@@ -179,26 +179,24 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
 
 def closing_lines(view: View) -> list[str]:
     """The last lines of a run: causes, reasons, counts and verdict."""
+    # The cases of the view are without numbers.
     ordered, found = sorted_cases(view.cases), view.outcome
-    text = (
-        files.templates(Path(__file__).parent)
-        .get_template("closing.jinja")
-        .render(
-            asdict(view),
-            ordered=ordered,
-            red=RED,
-            green=GREEN,
-            enough=LAUNCHES_TO_PASS,
-            remedies=remedies.lines(ordered),
-            not_run=reasons_not_run(ordered),
-            others=reasons_not_run(view.session.others),
-            judged=judged(ordered),
-            number=_cases,
-            causes=[
-                fault.removeprefix(f"{found.word}: ")
-                for fault in found.faults or view.session.partial
-            ],
-        )
+    session = replace(view.session, cases=tuple(ordered), attempts=())
+    template = files.templates(Path(__file__).parent).get_template("closing.jinja")
+    text = template.render(
+        session=session,
+        counts=view.counts,
+        strength=view.strength,
+        outcome=found,
+        red=RED,
+        green=GREEN,
+        enough=LAUNCHES_TO_PASS,
+        remedies=remedies.lines(ordered),
+        not_run=reasons_not_run(ordered),
+        others=reasons_not_run(session.others),
+        judged=judged(ordered),
+        number=_cases,
+        causes=[why.removeprefix(f"{found.word}: ") for why in found.faults or session.partial],
     )
     return text.split("\n")[:-1]
 

@@ -30,8 +30,6 @@ class How(str, enum.Enum):
 class Against(str):
     """A problem in one line, with the nodes that it accuses.
 
-    It is a string, so everything that takes a problem takes it.
-
     :param nodes: names of the nodes; two for a pair whose link or nodes are at fault.
     :param part: the part of the network that it accuses instead of nodes: ``switch leaf1``.
     """

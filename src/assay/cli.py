@@ -15,6 +15,7 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from assay import __version__, files
@@ -79,8 +80,7 @@ def _main(argv: Sequence[str] | None) -> int:
     parser: argparse.ArgumentParser = _Parser("assay", description=ALONE if archive else None)
     parser.add_argument("--version", action="version", version=f"assay {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=not archive)
-    _of_outputs(commands)
-    _of_runs(commands)
+    _offer(commands)
     for room in rooms:
         importlib.import_module(f"assay.{room}.commands").offer(commands)
     given = sys.argv[1:] if argv is None else argv
@@ -98,27 +98,12 @@ def _main(argv: Sequence[str] | None) -> int:
     return Exit.UNKNOWN
 
 
-def _of_outputs(commands: Commands) -> None:
-    parse = add(
-        commands, "parse", "assay.show.outputs:parse",
-        "recognise outputs of benchmarks and print them as JSON",
-        "Recognise the program that wrote each FILE and print one JSON object for each, on its own "
-        "line. Exit code 0 when all are complete and passed their own validation.",
-    )  # fmt: skip
+def _offer(commands: Commands) -> None:
+    said = files.read_yaml(Path(__file__).with_name("commands.yaml"), ValueError)
+    parse, _, report, nodes = (add(commands, name, **its) for name, its in said.items())
     option(parse, "files", "FILE", "an output, - for stdin; or a folder", nargs="+", type=str)
     flag(parse, "--table", "a table of all, not JSON; so for a FILE that is a folder")
     last_size(parse)
-
-
-def _of_runs(commands: Commands) -> None:
-    there = "print the folder of the tests, for ReFrame's option -c"
-    add(commands, "tests", "assay.cli:_tests", there, f"{there.capitalize()}.")
-    report = add(
-        commands, "report", "assay.show.report:report_command",
-        "write the report of a run and say how it ended",
-        "Write one self-contained HTML page from ReFrame's run report and the evidence records of "
-        "its test cases, and print what the run came to. The exit code is that of its verdict.",
-    )  # fmt: skip
     session(report)
     page = "the page (default: report.html in $ASSAY_RESULTS, which is results/ if unset, or here "
     option(report, "--output", "FILE", page + "if there is no such directory)")
@@ -126,13 +111,6 @@ def _of_runs(commands: Commands) -> None:
     option(report, "--figures", "DIR", drawn)
     option(report, "--junit", "FILE", "also write the cases as JUnit XML")
     option(report, "--metrics", "FILE", "also write values, bounds and verdicts as OpenMetrics")
-    nodes = add(
-        commands, "nodes", "assay.show.nodes:nodes_command",
-        "print a verdict for each node, device and cable of a run",
-        "Print a verdict for each node of a run, and for each accused switch and cable, with the "
-        "evidence; the commands that would drain the failed nodes, which are not executed; and the "
-        "command that measures again.",
-    )  # fmt: skip
     session(nodes)
     flag(nodes, "--json", "one JSON object instead of a table")
 

@@ -21,10 +21,7 @@ _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 @dataclass
 class Deadline:
-    """How long [s] a run may take from `begin`, a reading of the monotonic clock.
-
-    :ivar struck: why something was left out; empty if nothing was.
-    """
+    """How long [s] a run may take from `begin`, a reading of the monotonic clock."""
 
     words: str
     seconds: float

@@ -44,7 +44,6 @@ class Figure(msgspec.Struct, frozen=True):
 
     :ivar kind: one of :data:`KINDS`.
     :ivar name: its name in the document that the report compares with; "" if it is not in there.
-    :ivar at: its place in that document.
     :ivar column: the column of the output that a heat map or `lines` show.
     :ivar over: the column of the output over which `lines` show it.
     """

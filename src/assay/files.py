@@ -2,7 +2,7 @@
 
 What another person wrote is bounded before it is parsed, so no file of theirs takes all memory, or
 never ends. The shape of a kind of YAML file is a type that msgspec knows, most often a class of
-``msgspec.Struct``. :func:`read` refuses every other content, by one line.
+``msgspec.Struct``. :func:`read_shape` refuses every other content, by one line.
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ def of_all_sites(site: Path, name: str) -> Path:
 def layered(site: Path, name: str, kind: type[T], refusal: type[Exception]) -> T:
     """The content of the file of all sites, of which that of the site changes keys, at any depth.
 
-    :param kind: the shape of the whole, see :func:`read`.
+    :param kind: the shape of the whole, see :func:`read_shape`.
     :raises refusal: a file cannot be read, or with it the whole does not have its shape.
     """
     content: Any = None
@@ -377,7 +377,6 @@ def write_file(
 
     :param content: text is written as UTF-8.
     :param refusal: the error to raise in place of OSError; its message is one line.
-    :param mend: the end of that line: what to do.
     :raises OSError: the file cannot be written.
     """
     temporary = None

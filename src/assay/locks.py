@@ -2,11 +2,9 @@
 
 The lock has the packages: lockfile version 6 with nodes of version 5, which Spack 1.1 writes.
 
-``spack.lock.seal.yaml`` has what Spack said about the lock when it solved it. Spack does not notice
-a changed requirement, another site or a changed recipe: it answers that there is nothing new to
-solve. The seal therefore holds a digest of each key of each file that Spack read. It also holds the
-facts that only Spack knows, such as the packages of each view. Only `make lock` writes a seal, in
-the process that solves. ``ci/spack-check.py`` compares both files with the manifests.
+``spack.lock.seal.yaml`` has what Spack said about the lock when it solved it, since Spack itself
+notices no changed requirement, site or recipe: docs/stack.md. Only `make lock` writes a seal.
+``ci/spack-check.py`` compares both files with the manifests.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ class LockError(Exception):
 class Lock:
     """A lock; ``ci/spack-check.py`` checks its content.
 
-    :ivar file: its name in messages.
     :ivar nodes: each node of ``concrete_specs`` by its key, which should be its hash.
     :ivar roots: (text of the spec, hash) in the order of the file.
     """
@@ -39,7 +36,6 @@ class Lock:
     def __init__(self, path: Path, shown: str) -> None:
         """Read a lock.
 
-        :param shown: how messages name the file.
         :raises LockError: it cannot be read, or is no lock of a version that is understood.
         """
         self.file = shown

@@ -6,26 +6,15 @@ needs no other entry. A unit that is not in :data:`UNITS` is a :class:`Unit` of 
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from assay import files
 
 #: Kind of metric -> the side of a fault: a rate that is too low, a time that is too high.
 #: For a ratio or a count, neither side is known to be good; a reference gives both bounds.
 FAULT = {"rate": "lower", "time": "upper", "other": "both"}
-
-#: (kind, unit that the factors are for, unit -> factor)
-_TABLE: tuple[tuple[str, str, Mapping[str, float]], ...] = (
-    ("time", "s", {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}),
-    ("rate", "B/s", {"B/s": 1, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9}),
-    ("rate", "B/s", {"KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30}),
-    ("rate", "FLOP/s", {"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12}),
-    ("rate", "op/s", {"op/s": 1, "Mop/s": 1e6}),
-    ("rate", "UP/s", {"GUP/s": 1e9}),
-    ("rate", "1/s", {"1/s": 1}),
-    ("other", "B", {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}),
-    ("other", "1", {"1": 1, "%": 1e-2}),
-)
 
 
 class Unit(str):
@@ -51,12 +40,12 @@ class Unit(str):
         return str(self), self.kind, self.base, self.factor
 
 
-#: The units that every metric may have.
-UNITS = {
-    name: Unit(name, kind, base, factor)
-    for kind, base, factors in _TABLE
-    for name, factor in factors.items()
-}
+#: The units that every metric may have, from ``units.csv``.
+with Path(__file__).with_name("units.csv").open(encoding="utf-8") as _file:
+    UNITS = {
+        row["unit"]: Unit(row["unit"], row["kind"], row["base"], float(row["factor"]))
+        for row in csv.DictReader(_file)
+    }
 
 
 def unit(name: str) -> Unit | None:

@@ -60,7 +60,6 @@ class Node:
     """A node of Slurm.
 
     :ivar shape: None where a number is not stated, as of a node of a cloud that never was up.
-    :ivar partitions: names of the partitions that it is in.
     :ivar out: why it takes no job; empty if it does.
     """
 

@@ -32,7 +32,6 @@ MODULES = (
     *(f"reframe.core.schedulers.{name}" for name in ("flux", "lsf", "oar", "pbs", "sge", "ssh")),
     "assay.gpu.bases",
     "assay.opinions.pair",
-    "assay.prove.health_words",
     "assay.reframe_compat.leash",
     "assay.reframe_compat.schedulers",
     "assay.reframe_compat.secrets",

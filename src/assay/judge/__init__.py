@@ -20,7 +20,6 @@ from assay.judge.verdict import (
     LAUNCHES_TO_PASS,
     RED,
     Fault,
-    Judgement,
     Outcome,
     Verdict,
     decided,
@@ -33,7 +32,7 @@ from assay.judge.verdict import (
 
 __all__ = [
     "ANY", "CALIBRATED", "GREEN", "LAUNCHES_FOR_95_PERCENT", "LAUNCHES_IN_BUDGET",
-    "LAUNCHES_TO_FAIL", "LAUNCHES_TO_PASS", "RED", "YARDSTICKS", "Fault", "Hardware", "Judgement",
+    "LAUNCHES_TO_FAIL", "LAUNCHES_TO_PASS", "RED", "YARDSTICKS", "Fault", "Hardware",
     "Known", "Outcome", "Peak", "Ratios", "Recorded", "Reference", "References", "ReferencesError",
     "Verdict", "decided", "describe", "hardware", "judge", "judge_ratios", "median_interval",
     "of_peak", "outcome", "peak", "worst", "worst_first",

@@ -24,7 +24,7 @@ from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from assay import files
@@ -40,34 +40,6 @@ COLUMNS: Mapping[str, tuple[str, Callable[[int, float], float]]] = {
     "bandwidth": ("MB/s", lambda size, value: size / value),
 }
 
-#: Below this size [B] programs and libraries switch between ways to send a short message.
-SHORT = 256
-
-#: How far beyond its limit a ratio of times must be if only one launch decides. 1392 healthy
-#: launches on shared cores stayed below 4 (``curves.yaml``).
-ALONE = 10
-
-#: Faster than two cores move data [MB/s]: no core stores more than a line of 64 B in a cycle, which
-#: are 448 GB/s at 7 GHz. The 77 recorded curves of a latency up to 1 MiB stayed below 61 GB/s.
-FASTEST_CORES = 9e5
-
-#: From the first size on [B], the bytes of a message beyond the second one pass a link at its rate.
-#: A bucket lets its own bytes pass at once; that of the emulated links has 256 KiB.
-LONG, IN_BUCKETS = 1 << 20, 1 << 19
-
-#: Of so many rows at least, how many share a value on average, and by which factor sizes with the
-#: same value follow each other, at most. In 541 curves of others (``curves.yaml``) 75 % of the
-#: values were distinct, and in the recorded ones 60 %; times of 1 to 64 B were equal in two digits.
-ROWS, SHARE_A_VALUE, EQUAL_SIZES = 10, 3.0, 512.0
-
-#: From this size on [B], the time for a byte varies by this factor at least; in those curves by
-#: 1.03. Many messages that fill a slow link may vary by less.
-PER_BYTE, LEAST_VARIATION = 1 << 10, 1.001
-
-#: How much slower a cell of a table may be than each neighbour suggests, if its file takes longer
-#: than a rank may wait for a core [s]. A recorded healthy cell of 128 KiB was 107 times slower.
-SLOW_CELL, STALL = 50.0, 0.1
-
 #: What to do about times that cannot be.
 _UNMEASURED = "these times were not measured, look at the output"
 
@@ -78,24 +50,23 @@ Once = Mapping[int, float]
 NOTHING: Once = MappingProxyType({})
 
 
-@cache
-def _document() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
-    return found
+_DOCUMENT: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+_BOUNDS = SimpleNamespace(**_DOCUMENT["bounds"])
+
+#: From this size on [B], the bytes of a message pass a link at its rate.
+LONG: int = _BOUNDS.long
 
 
 @cache
 def limits() -> Mapping[str, Mapping[str, float]]:
     """The limits of each pattern of communication, from ``curves.yaml``."""
-    return {name: entry["limits"] for name, entry in _document()["patterns"].items()}
+    return {name: entry["limits"] for name, entry in _DOCUMENT["patterns"].items()}
 
 
 def judged_as(of: str, shared: bool, mpi: str = "openmpi") -> str:
     """The key of ``curves.yaml`` that a curve is judged by.
 
-    :param of: the communication, such as ``point-to-point``.
     :param shared: whether ranks may wait for a core that others use too.
-    :param mpi: the MPI of the stack, by the word of its extra.
     """
     special = f"{of} on shared cores" if shared else f"{of} by {mpi}"
     return special if special in limits() else of
@@ -133,7 +104,7 @@ def paid_once(
     :param counted: for a row, the number of messages of its size that the program counts, and that
         of those before them; None for many.
     """
-    costs, shares = _document()["once"], {}
+    costs, shares = _DOCUMENT["once"], {}
     for at, row in enumerate(rows):
         n, before = counted(row) or (1, costs["buffers"])
         new = max(costs["buffers"] - before, 0)
@@ -175,20 +146,18 @@ def ratios(  # noqa: PLR0913, PLR0917
     :param pattern: of the communication, a key of ``curves.yaml``.
     :param peak: the most that the path carries [MB/s], if it is known: of a latency, the rate of
         the link in one direction.
-    :param alone: no other launch can follow, so the limits of times are :data:`ALONE` times wider.
+    :param alone: no other launch can follow, so the limits of times are wider by `alone`.
     :param pairs: of ranks whose messages a rate counts; None if it is not known.
     """
     points = times(rows)
-    shape = _shape(points, pattern, once, ALONE if alone else 1)
+    shape = _shape(points, pattern, once, _BOUNDS.alone if alone else 1)
     return {**shape, **_made_up(rows, points), **_too_fast(rows, points, pattern, peak, pairs)}
 
 
 def best(launches: Sequence[Rows], pattern: str, once: Once = NOTHING) -> Ratios:
     """The shape of a curve by the least time of each size over several launches."""
-    least: dict[int, float] = {}
-    for rows in launches:
-        for size, time in times(rows):
-            least[size] = min(time, least.get(size, time))
+    # Of each size, the least time comes last, and stays.
+    least = dict(sorted((at for rows in launches for at in times(rows)), reverse=True))
     return _shape(sorted(least.items()), pattern, once)
 
 
@@ -223,7 +192,7 @@ def _shape(
     # A message of 0 B may take no path at all.
     points = [(size, time) for size, time in points if size]
     for at, (size, _) in enumerate(points[1:-1], 1):
-        rule = "neighbours_below_256B" if size < SHORT else "neighbours"
+        rule = "neighbours_below_256B" if size < _BOUNDS.short else "neighbours"
         # Larger times grow at most in proportion from the last two points, smaller ones shrink
         # from the first two, if at all.
         after = _continued(points[:at][::-1], size, 1.0)
@@ -238,23 +207,27 @@ def _shape(
 def _made_up(rows: Rows, points: Sequence[tuple[int, float]]) -> dict[str, Ratio]:
     """Values that a program did not measure: constants, and times in proportion to the size."""
     name = column(rows)
-    if name is None or len(rows) < ROWS:
+    if name is None or len(rows) < _BOUNDS.rows:
         return {}
     values = [float(row[name]) for row in rows]
     seen = f"{len(set(values))} of {len(values)} sizes have a {name} of their own"
     bound = f"every third one has at least: {_UNMEASURED}"
-    found = {"stub values": Ratio(len(values) / len(set(values)), SHARE_A_VALUE, seen, bound)}
+    found = {
+        "stub values": Ratio(len(values) / len(set(values)), _BOUNDS.share_a_value, seen, bound)
+    }
     equal = ([int(row["size"]) for row in its] for _, its in groupby(rows, key=itemgetter(name)))
     least, most = max(((max(its[0], 1), its[-1]) for its in equal), key=lambda its: its[1] / its[0])
     seen = f"the {name} is the same from {least} to {most} B"
-    bound = f"a size {EQUAL_SIZES:g} times as large has another one: {_UNMEASURED}"
-    found["stub row"] = Ratio(most / least, EQUAL_SIZES, seen, bound)
-    of_byte = [time / size for size, time in points if size >= PER_BYTE]
-    if len(of_byte) >= ROWS:
+    bound = f"a size {_BOUNDS.equal_sizes:g} times as large has another one: {_UNMEASURED}"
+    found["stub row"] = Ratio(most / least, _BOUNDS.equal_sizes, seen, bound)
+    of_byte = [time / size for size, time in points if size >= _BOUNDS.per_byte]
+    if len(of_byte) >= _BOUNDS.rows:
         varies = max(of_byte) / min(of_byte)
-        seen = f"the time for a byte is the same from {PER_BYTE} B on, within {varies - 1:.3%}"
-        bound = f"it varies by {LEAST_VARIATION - 1:.1%} or more: {_UNMEASURED}"
-        found["stub bytes"] = Ratio(LEAST_VARIATION / varies, 1.0, seen, bound)
+        seen = (
+            f"the time for a byte is the same from {_BOUNDS.per_byte} B on, within {varies - 1:.3%}"
+        )
+        bound = f"it varies by {_BOUNDS.least_variation - 1:.1%} or more: {_UNMEASURED}"
+        found["stub bytes"] = Ratio(_BOUNDS.least_variation / varies, 1.0, seen, bound)
     return found
 
 
@@ -285,16 +258,16 @@ def _too_fast(
     long = [(size, time) for size, time in points if size >= LONG]
     if peak is not None:
         for size, time in long:
-            most = size / (size - IN_BUCKETS)
+            most = size / (size - _BOUNDS.in_buckets)
             seen, of = f"one message of {size} B moved at", Peak("link", peak, most)
             found[f"link {size}"] = of_peak(seen, size / time, of)
-    short = [time for size, time in points if 0 < size <= SHORT]
+    short = [time for size, time in points if 0 < size <= _BOUNDS.short]
     for size, time in long[-1:] if short else ():
         longer = max(time - min(short), 1e-6)
-        least = size / FASTEST_CORES
+        least = size / _BOUNDS.fastest_cores
         seen = f"a message of {size} B took only {number(longer, 3)} us longer than the shortest"
         bound = f"a core needs at least {number(least, 3)} us to copy it: {_UNMEASURED}"
-        found["core"] = Ratio(size / longer / FASTEST_CORES, 1.0, seen, bound)
+        found["core"] = Ratio(size / longer / _BOUNDS.fastest_cores, 1.0, seen, bound)
     return found
 
 
@@ -317,15 +290,15 @@ def cells(rows: Sequence[Mapping[str, Any]], operations: Sequence[str]) -> Ratio
         shares = {o: math.prod(min(a / b, 1.0) for a, b in zip(size, o)) for o in beside}
         for name in operations:
             least = min(float(at[other][name]) * share for other, share in shares.items())
-            if float(row[name]) > 0 and size[0] / float(row[name]) > STALL:
+            if float(row[name]) > 0 and size[0] / float(row[name]) > _BOUNDS.stall:
                 slower = least / float(row[name])
                 seen = (
                     f"{name} of a file of {size[0]} KiB by {size[1]} KiB took {number(slower, 3)} "
                     "times as long as the cells beside it suggest"
                 )
-                most = f"at most {SLOW_CELL:g} times is plausible"
+                most = f"at most {_BOUNDS.slow_cell:g} times is plausible"
                 bound = f"{most}: look for other work on this file system"
-                found[f"{name} {size}"] = Ratio(slower, SLOW_CELL, seen, bound)
+                found[f"{name} {size}"] = Ratio(slower, _BOUNDS.slow_cell, seen, bound)
     return found
 
 

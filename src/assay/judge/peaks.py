@@ -29,11 +29,8 @@ KINDS = {
     **{"memory": "memory", "pcie": "pcie", "disk": "disk"},
 }
 
-#: Above any quantity of one part, in the units of the files.
-MOST = 1e9
-
-Number = Annotated[float, msgspec.Meta(gt=0, lt=MOST)]
-
+#: Any quantity of one part, in the units of the files.
+Number = Annotated[float, msgspec.Meta(gt=0, lt=1e9)]
 
 #: A rate may be this share of its peak, a rounded number: the clocks of ranks differ.
 MOST_OF_PEAK = 1.05
@@ -100,7 +97,6 @@ Known = dict[str, Parts]
 def hardware(site: Path, *roles: str) -> Known:
     """The known hardware: that of all sites, with the entries of the site.
 
-    :param site: the folder of the site.
     :param roles: the only roles whose files are read; left out: all.
     :raises ReferencesError: a file is not valid.
     """
@@ -135,8 +131,7 @@ def _read(path: Path, kind: Any, changed: int) -> Any:
 def peak(site: Path, named: Mapping[str, str], role: str, quantity: str) -> float | None:
     """Peak of one quantity of the hardware that plays a role on a partition.
 
-    :param named: the partition's extra ``hardware``: role -> name, such as
-        ``{"link": "infiniband-edr"}``.
+    :param named: the partition's extra ``hardware``: role -> name.
     :param quantity: a key of :class:`Hardware`.
     :returns: None if the partition does not name its hardware in that role, if nobody published the
         quantity, or if it is from memory.

@@ -26,9 +26,6 @@ WIDER = 1.5
 #: The least share of a peak without a reason. A rate below it is that of another device.
 LEAST_OF_PEAK = 0.1
 
-#: Side of a fault -> what the fault does to the value.
-_BY_FAULT = {"lower": "smaller", "upper": "greater"}
-
 
 class ReferencesError(Exception):
     """One line that names the file, the key and the remedy."""
@@ -267,7 +264,7 @@ def weak(entry: Mapping[str, Any]) -> str:
         side = metrics.fault(spec["unit"])
         if spec.get(side, 0) is None and "peak_floor" not in spec:
             said = f"metrics/{metric}: {side} is null, but a fault makes a metric in {spec['unit']}"
-            return f"{said} {_BY_FAULT[side]}; give {side}"
+            return f"{said} {'smaller' if side == 'lower' else 'greater'}; give {side}"
     if "wide" not in entry and (wide := next(widths(entry), "")):
         return f"{wide} and catches little; narrow it, or add `wide: REASON` to the entry"
     return ""

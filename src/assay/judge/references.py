@@ -159,8 +159,7 @@ class References:
 
         :param sealed: the files of all sites count only if they are beside the folder of the site,
             as in a bundle.
-        :raises ReferencesError: a file is not YAML, does not match the schema, or includes a file
-            that is missing.
+        :raises ReferencesError: a file is not valid, or includes one that is missing.
         """
         if path.exists() or path.is_symlink():
             document = reference_files.read_references(path)
@@ -184,15 +183,12 @@ class References:
     ) -> Reference | Recorded:
         """The expected value of one metric of one test case, or the decision not to judge it.
 
-        :param case: ``system``, ``partition``, ``environ``, ``test`` and every parameter of the
-            case.
         :param unit: its unit; the reference is in it, too.
         :param peak: the hardware's peak, in that unit; needed if the entry has a floor.
-        :param named: role -> name of the hardware of the partition.
-        :raises ReferencesError: no entry or rule applies to the metric, or its unit is not of the
-            same quantity.
+        :raises ReferencesError: no entry or rule applies, or the unit is of another quantity.
         """
-        found = self.by_hand(case, metric, unit, peak.value if peak else None)
+        value = peak.value if peak else None
+        found = self.by_hand(case, metric, unit, value)
         entry = _first(self.calibrated, case, metric)
         until = isinstance(found, Recorded) and found.until_calibrated
         if entry is not None and isinstance(found, Recorded) and found.everywhere:
@@ -202,14 +198,14 @@ class References:
                 "name the partition in it, or calibrate again"
             )
         if entry is not None and (found is None or until):
-            return self._reference(entry, metric, unit, peak, CALIBRATION)
+            return self._reference(entry, metric, unit, value, CALIBRATION)
         if isinstance(found, Reference):
             return found
         entry = _first(self._any, case, metric)
         widest = self._reference(entry, metric, unit, None, ANY) if entry else None
         if found is None or until:
             if entry := _first(self._baseline, case, metric):
-                return self._reference(entry, metric, unit, peak, SHARED)
+                return self._reference(entry, metric, unit, value, SHARED)
             others = self._of_published(case, metric, unit, peak, named, widest)
             if isinstance(others, Recorded) and widest:  # there is no floor: say why
                 widest = replace(widest, source=f"{widest.source}; {others.why}")
@@ -275,9 +271,11 @@ class References:
         entry = _first(self._entries, case, metric)
         # A share of an unknown peak is not a reference.
         if entry is not None and not (peak is None and "of_peak" in entry["metrics"][metric]):
-            return self._reference(entry, metric, unit, Peak("", peak) if peak else None)
+            return self._reference(entry, metric, unit, peak)
+        kind = metrics.kind(unit)
         for rule in self._rules:
-            if applies(rule["for"], case) and _of_unit(rule, unit):
+            of_unit = unit in rule.get("units", [unit]) and kind in rule.get("kinds", [kind])
+            if of_unit and applies(rule["for"], case):
                 everywhere = (
                     reference_files.is_any(rule["for"]["partition"]) and "until" not in rule
                 )
@@ -373,14 +371,8 @@ class References:
         return lines
 
     def _reference(
-        self,
-        entry: _Entry,
-        metric: str,
-        unit: str,
-        its_peak: Peak | None,
-        yardstick: str = SITE,
+        self, entry: _Entry, metric: str, unit: str, peak: float | None, yardstick: str = SITE
     ) -> Reference:
-        peak = its_peak.value if its_peak else None
         spec = entry["metrics"][metric]
         if (scale := metrics.factor(spec["unit"], unit)) is None:
             raise ReferencesError(
@@ -426,9 +418,3 @@ def _first(
 ) -> _Entry | None:
     hits = (each for each in entries if metric in each.get(kind, ()))
     return next((each for each in hits if applies(each["for"], case)), None)
-
-
-def _of_unit(rule: Mapping[str, Any], unit: str) -> bool:
-    """Whether a rule is for metrics in this unit; without `units` and `kinds` it is for all."""
-    kind = metrics.kind(unit)
-    return unit in rule.get("units", [unit]) and kind in rule.get("kinds", [kind])

@@ -45,11 +45,8 @@ class Verdict(str, enum.Enum):
 RED = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 GREEN = (Verdict.PASS, Verdict.RECORDED)
 
-#: None is a case that was not run.
-WORST_FIRST = (*RED, *GREEN, None)
-
-#: Sort key of a verdict or None: the worst comes first.
-worst_first = WORST_FIRST.index
+#: Sort key of a verdict, or of None for a case that was not run: the worst comes first.
+worst_first = (*RED, *GREEN, None).index
 
 
 def worst(verdicts: Iterable[Verdict | None]) -> Verdict:

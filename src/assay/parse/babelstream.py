@@ -10,20 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from assay.parse import Parsed, ParseError, Row
+from assay.parse import Parsed, ParseError, Row, tables
 from assay.parse.reading import first, read_as, recogniser
-from assay.parse.tables import (
-    Column,
-    Identity,
-    Line,
-    begun,
-    body,
-    capped,
-    cells,
-    contradictions,
-    quote,
-    units,
-)
 
 KNOWN = ("4.0", "5.0")
 PROGRAM = "babelstream"
@@ -46,11 +34,11 @@ _ARRAY = re.compile(r"Array size: (\d{1,15}\.\d) [MGT]i?B\b.*", re.ASCII)
 _WRONG = re.compile(r"Validation failed on .*|FAILED validation of .*")
 _TRIAD = re.compile(r"Runtime \(seconds\): .*")
 _IDENTITIES = (
-    Identity("time_min <= time_avg <= time_max", share=1e-5),
+    tables.Identity("time_min <= time_avg <= time_max", share=1e-5),
     # Both sides in the unit that is printed.
-    Identity("bandwidth * time_min = arrays * array", share=1e-5),
+    tables.Identity("bandwidth * time_min = arrays * array", share=1e-5),
 )
-_TIMES = tuple(Column(f"time_{each}", "s", positive=False) for each in ("min", "max", "avg"))
+_TIMES = tuple(tables.Column(f"time_{each}", "s", positive=False) for each in ("min", "max", "avg"))
 
 recognise = recogniser(_TITLE, _HEAD)
 
@@ -66,10 +54,10 @@ def parse_babelstream(text: str) -> Parsed:
 
     :raises ParseError: no table.
     """
-    lines, problems = body(text)
+    lines, problems = tables.body(text)
     if triad := next((line for line in lines if _TRIAD.fullmatch(line[1])), None):
         raise ParseError("--triad-only states one time for all repetitions", *triad)
-    at, head = begun(lines, _HEAD, (_WRONG,), "no table of BabelStream")
+    at, head = tables.begun(lines, _HEAD, (_WRONG,), "no table of BabelStream")
     before = [said for _, said in lines[:at]]
     told = {match[1].lower(): match[2] for line in before if (match := _SAID.fullmatch(line))}
     version = told.pop("version", None)
@@ -77,23 +65,25 @@ def parse_babelstream(text: str) -> Parsed:
     array = first(before, _ARRAY)
     unit = head[1].lower()
     factor = float((1024 if "i" in unit else 1000) ** ("mgt".index(unit[0]) + 2)) / 1e6
-    columns = (Column("bandwidth", "MB/s"), *_TIMES)
+    columns = (tables.Column("bandwidth", "MB/s"), *_TIMES)
     rows: list[Row] = []
-    loose: list[Line] = []
+    loose: list[tables.Line] = []
     last = 0
     for number, said in lines[at + 1 :]:
         kernel, *values = said.split() or [""]
         if kernel not in KERNELS:
             loose.append((number, said))
             continue
-        problems += [f"line {n}: not a row of {PROGRAM}: {quote(its)}" for n, its in loose if its]
+        problems += [
+            f"line {n}: not a row of {PROGRAM}: {tables.quote(its)}" for n, its in loose if its
+        ]
         loose, last = [], number
-        for row in cells((number, " ".join(values)), columns, problems):
+        for row in tables.cells((number, " ".join(values)), columns, problems):
             printed = dict(zip([c.name for c in columns], values))
             its = {**row, "arrays": KERNELS[kernel]}
             if array:
                 its["array"], printed["array"] = float(array), array
-            said_of = contradictions(_IDENTITIES, its, printed)
+            said_of = tables.contradictions(_IDENTITIES, its, printed)
             problems += [f"line {number}: {each}" for each in said_of]
             rate = float(row["bandwidth"]) * factor
             times = {c.name: row[c.name] for c in _TIMES}
@@ -113,7 +103,8 @@ def parse_babelstream(text: str) -> Parsed:
     if array:
         facts["array"] = float(array) * factor * 1e6
     return Parsed(
-        PROGRAM, PROGRAM, version, complete, tuple(rows), units(columns), capped(problems, loose),
+        PROGRAM, PROGRAM, version, complete, tuple(rows), tables.units(columns),
+        tables.capped(problems, loose),
         {**facts, **(read_as(version, KNOWN) if version else {})},
     )  # fmt: skip
 

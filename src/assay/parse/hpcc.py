@@ -17,8 +17,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.parse import Parsed, ParseError, Row, hpl
 from assay.parse.reading import first, integer, only, read_as, real, recogniser, split
 from assay.parse.tables import Identity, Line, contradictions
@@ -29,38 +31,9 @@ Sections = Mapping[str, Sequence[Line]]
 
 VERSIONS = ("1.4", "1.5")
 
-#: The end of a metric's name -> its unit; k, M and G are powers of ten.
-_ENDS = {
-    **{"Tflops": "TFLOP/s", "Gflops": "GFLOP/s", "GUPs": "GUP/s", "usec": "us"},
-    **dict.fromkeys(("GBs", "GBytes", "Copy", "Scale", "Add", "Triad"), "GB/s"),
-}
+_FORMAT = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
 #: The metrics of the summary and their units.
-METRICS: Mapping[str, str] = {
-    name: _ENDS[name.rpartition("_")[2]]
-    for name in (
-        *("HPL_Tflops", "StarDGEMM_Gflops", "SingleDGEMM_Gflops", "PTRANS_GBs"),
-        *("MPIRandomAccess_LCG_GUPs", "MPIRandomAccess_GUPs", "StarRandomAccess_LCG_GUPs"),
-        *("SingleRandomAccess_LCG_GUPs", "StarRandomAccess_GUPs", "SingleRandomAccess_GUPs"),
-        *(f"StarSTREAM_{part}" for part in ("Copy", "Scale", "Add", "Triad")),
-        *(f"SingleSTREAM_{part}" for part in ("Copy", "Scale", "Add", "Triad")),
-        *("StarFFT_Gflops", "SingleFFT_Gflops", "MPIFFT_Gflops", "MaxPingPongLatency_usec"),
-        *("RandomlyOrderedRingLatency_usec", "MinPingPongBandwidth_GBytes"),
-        *("NaturallyOrderedRingBandwidth_GBytes", "RandomlyOrderedRingBandwidth_GBytes"),
-        *("MinPingPongLatency_usec", "AvgPingPongLatency_usec", "MaxPingPongBandwidth_GBytes"),
-        *("AvgPingPongBandwidth_GBytes", "NaturallyOrderedRingLatency_usec"),
-    )
-}
-_COUNTS = (
-    *("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol", "DGEMM_N", "PTRANS_n"),
-    *("MPIRandomAccess_N", "MPIRandomAccess_Errors", "MPIRandomAccess_LCG_Errors"),
-    *("STREAM_VectorSize", "STREAM_Threads", "FFT_N", "MPIFFT_N", "MPIFFT_Procs"),
-)
-_SECTIONS = (
-    *("MPIRandomAccess", "StarRandomAccess", "SingleRandomAccess"),
-    *("MPIRandomAccess_LCG", "StarRandomAccess_LCG", "SingleRandomAccess_LCG"),
-    *("PTRANS", "StarDGEMM", "SingleDGEMM", "StarSTREAM", "SingleSTREAM"),
-    *("MPIFFT", "StarFFT", "SingleFFT", "LatencyBandwidth", "HPL", "Summary"),
-)
+METRICS: Mapping[str, str] = _FORMAT["metrics"]
 
 _BANNER = re.compile(
     r"This is the DARPA/DOE HPC Challenge Benchmark version ((\d{1,4}\.\d{1,4})[\w.]*)"
@@ -71,26 +44,7 @@ _HOST = re.compile(r"Hostname: '(.*)'$")
 _END = "End of HPC Challenge tests."
 _RULE = "#" * 72
 
-# The line in which a section reports its own check; without this line nothing was checked.
-_LOCATIONS = re.compile(r"Found \d+ errors in \d+ locations \((?:passed|failed)\)\.$")
-_PROOFS: Mapping[str, re.Pattern[str]] = {
-    **{f"{who}RandomAccess{by}": _LOCATIONS for by in ("", "_LCG") for who in ("MPI", "Star")},
-    "PTRANS": re.compile(r" +\d+ tests completed and passed residual checks\.$"),
-    "StarSTREAM": re.compile(r"Solution Validates|Failed Validation"),
-}
-# Lines that report the failure of a part of HPCC. Each count is anchored: "10" is not "0".
-_FAILURES = re.compile(
-    r"Found \d+ errors in \d+ locations \(failed\)\."
-    r"|(?:WALL|CPU ) .* (?:FAILED|BYPASS) "
-    r"| *0*[1-9]\d* tests (?:completed and failed residual checks|skipped because of illegal)"
-    r"| *\d+ tests completed without checking"
-    r"|Node\(s\) with error 0*[1-9]"
-    r"|Failed Validation on array"
-    r"|Failed to allocate"
-    r"|Error in line \d+ of the input file"
-    r"|\[\d+\]: ERROR:"
-    r"|HPL (?:WARNING|ERROR) "
-)
+_FAILURES = re.compile("|".join(_FORMAT["failures"]))
 
 recognise = recogniser(re.compile(r"This is the DARPA/DOE HPC Challenge Benchmark version .*"))
 
@@ -122,8 +76,8 @@ def parse_hpcc(text: str) -> Parsed:
     ]
     problems += [
         f"line {sections[name][0][0]}: section {name} does not say that it checked its result"
-        for name, proof in _PROOFS.items()
-        if name in sections and not any(proof.match(line) for _, line in sections[name])
+        for name, proof in _FORMAT["proofs"].items()
+        if name in sections and not any(re.match(proof, line) for _, line in sections[name])
     ]
     problems += linpack.problems if linpack else ()
     problems += _contradictions(lines, sections, summary, linpack)
@@ -135,10 +89,10 @@ def parse_hpcc(text: str) -> Parsed:
         program="hpcc",
         version=banner[1],
         complete=(
-            set(sections) == set(_SECTIONS)
+            set(sections) == set(_FORMAT["sections"])
             and linpack is not None
             and linpack.complete
-            and {*METRICS, *_COUNTS, "Success"} <= set(summary)
+            and {*METRICS, *_FORMAT["counts"], "Success"} <= set(summary)
             and _END in lines
             and _RULE in lines[lines.index(_END) :]
         ),
@@ -148,7 +102,7 @@ def parse_hpcc(text: str) -> Parsed:
         facts={
             "host": first(lines, _HOST),
             "hpl": [dict(row) for row in linpack.rows] if linpack else [],
-            **{key: integer(*summary[key], key) for key in _COUNTS if key in summary},
+            **{key: integer(*summary[key], key) for key in _FORMAT["counts"] if key in summary},
             **read_as(banner[2], VERSIONS),
         },
     )
@@ -160,7 +114,7 @@ def _sections(lines: Sequence[str]) -> dict[str, Sequence[Line]]:
     sections: dict[str, Sequence[Line]] = {}
     for number, line in enumerate(lines, 1):
         match = _EDGE.match(line)
-        if not match or match[2] not in _SECTIONS:
+        if not match or match[2] not in _FORMAT["sections"]:
             continue
         name = match[2]
         if match[1] == "End" and name in begun:
@@ -215,84 +169,13 @@ WORST_FFT = 1e-8
 #: Largest residual of PTRANS / its order; one that passes is below 16 times 2.2 * 10^-16.
 WORST_PTRANS = 1e-13
 
-#: Above the rate of any memory of one rank [GB/s]; less than any message takes [us].
-FASTEST, SHORTEST = 1e4, 0.005
-
-#: Keys of the summary -> sizes [B] of types in C, the same on all machines that HPCC supports.
-_C_SIZES = {
-    **{"sizeof_char": 1, "sizeof_int": 4, "sizeof_float": 4, "sizeof_double": 8},
-    **{"sizeof_s64Int": 8, "sizeof_u64Int": 8, "sizeof_struct_double_double": 16},
-}
 _SPACES = ("STREAM_VectorSize", "DGEMM_N", "PTRANS_n", "RandomAccess_N", "MPIRandomAccess_N")
 
-#: The words begin with the accused key. :func:`_numbers` has what HPCC does not print.
-_IDENTITIES = (
-    *(
-        Identity(
-            f"{key} * {factor} = own_{name}",
-            f"{key}, but HPL's own row has {name} {{own_{name}:g}}",
-            share,
-        )
-        for key, name, factor, share in (
-            ("HPL_N", "n", 1, 0.0),
-            ("HPL_Tflops", "performance", 1000, 0.001),
-            ("HPL_time", "time", 1, 5e-6),
-            ("HPL_nprow", "p", 1, 0.0),
-            ("HPL_npcol", "q", 1, 0.0),
-        )
-    ),
-    *(
-        Identity(
-            f"0.9 * {key}_fits <= {key}",
-            f"{key} is too small for HPL_N={{HPL_N:.0f}}: {{{key}_fits:.0f}} fits into the same "
-            "memory",
-        )
-        for key in _SPACES
-    ),
-    *(
-        Identity(
-            f"{name}_GUPs * 1e9 * {name}_time = {name}_ExeUpdates",
-            f"{name}_GUPs, but {{{name}_ExeUpdates:g}} updates took {{{name}_time:g}} s",
-            share=1e-4,
-        )
-        for name in ("MPIRandomAccess", "MPIRandomAccess_LCG")
-    ),
-    Identity(
-        "MPIFFT_Gflops * 1e9 * MPIFFT_parts <= 1.1 * MPIFFT_operations",
-        "MPIFFT_Gflops, but its parts took {MPIFFT_parts:g} s for N={MPIFFT_N:g}",
-    ),
-    *(
-        Identity(
-            f"MinPingPong{what} <= AvgPingPong{what} <= MaxPingPong{what}",
-            f"AvgPingPong{what}, and least and greatest are {{MinPingPong{what}:g}}, "
-            f"{{MaxPingPong{what}:g}}: not in order",
-            share=1e-4,
-        )
-        for what in ("Latency_usec", "Bandwidth_GBytes")
-    ),
-    *(Identity(f"{key} = {n}", f"{key}, but a C compiler has {n}") for key, n in _C_SIZES.items()),
-    *(
-        Identity(f"{key} <= {FASTEST}", f"{key}: no memory carries more than {FASTEST:g} GB/s")
-        if unit == "GB/s"
-        else Identity(f"{SHORTEST} <= {key}", f"{key}: no message takes less than {SHORTEST:g} us")
-        for key, unit in METRICS.items()
-        if re.search("STREAM|Ring|PingPong", key)  # of one rank: in GB/s or us
-    ),
-    # The rate is that of the slowest repetition, and the time that of the last one. Only a residual
-    # below 16 times the rounding passes, if rank 0 was in the grid (PTRANS/pdtransdriver.c).
-    Identity(
-        "PTRANS_GBs * 1e9 * PTRANS_time <= 8 * PTRANS_n * PTRANS_n",
-        "PTRANS_GBs, but a matrix of order {PTRANS_n:g} took {PTRANS_time:g} s",
-        share=0.001,
-    ),
-    Identity("PTRANS_residual <= PTRANS_most", "PTRANS_residual, at most {PTRANS_most:g}"),
-    # MPIFFT takes the largest number of ranks that is a power of two, or that has the factors 2, 3
-    # and 5 (FFT/mpifft.c).
-    Identity(
-        "(CommWorldProcs + 1) / 2 <= MPIFFT_Procs <= CommWorldProcs",
-        "MPIFFT_Procs, but {CommWorldProcs:g} ranks ran",
-    ),
-)
+_IDENTITIES = [
+    Identity(it["says"].replace("KEY", key), it["words"].replace("KEY", key), it.get("share", 0.0))
+    for it in _FORMAT["identities"]
+    for key in it.get("of", [""])
+]
 _PARTS = [f"MPIFFT_time{part}" for part in range(7)]
 _COMPARED = {
     *(name for one in _IDENTITIES for name in one.names),
@@ -329,21 +212,8 @@ def _numbers(summary: Summary, linpack: Parsed | None) -> dict[str, Any]:
     return at
 
 
-#: A section and its line that repeats a metric of the summary -> what follows the name of the
-#: section in that of the metric.
-_REPEATED = {
-    r"((?:Star|Single)RandomAccess(?:_LCG)?) (?:Average|Single) GUP/s (\S+)$": "_GUPs",
-    r"(MPIRandomAccess(?:_LCG)?) (\S+) Billion\(10\^9\) Updates +per second \[GUP/s\]$": "_GUPs",
-    r"(MPIRandomAccess(?:_LCG)?) Found (\d{1,18}) errors in \d+ locations": "_Errors",
-    r"((?:Star|Single)(?:DGEMM|FFT)) (?:Average|Single)(?: DGEMM| FFT)? Gflop/s (\S+)$": "_Gflops",
-    r"(MPIFFT) Gflop/s: +(\S+)$": "_Gflops",
-    **{
-        rf"((?:Star|Single)STREAM) (?:Average|Single STREAM) {part} GB/s (\S+)$": f"_{part}"
-        for part in ("Copy", "Scale", "Add", "Triad")
-    },
-}
-#: The same in the section of messages, which has the words of the metric, and another unit -> the
-#: end of the metric's name, and the factor to its unit.
+#: A metric in the section of messages, which has its words, and another unit -> the end of its
+#: name, and the factor to its unit.
 _MESSAGES = re.compile(r"LatencyBandwidth ([\w ]+): +(\S+) (msecs|MB/s)$")
 _FACTORS = {"msecs": ("_usec", 1e3), "MB/s": ("_GBytes", 1e-3)}
 
@@ -378,7 +248,7 @@ def _repeated(sections: Sections) -> Iterator[tuple[str, list[tuple[str, int, st
     for section, lines in sections.items():
         for number, line in lines:
             said = f"{section} {line}"
-            for pattern, end in _REPEATED.items():
+            for pattern, end in _FORMAT["repeated"].items():
                 if match := re.match(pattern, said):
                     yield match[1] + end, [(match[2], number, line)], 1.0
             if match := _MESSAGES.match(said):

@@ -12,48 +12,15 @@ columns separates the numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from assay import files
 from assay.parse import Parsed, ParseError, Row, Value
 from assay.parse.reading import first, integer, only, recogniser, split
 
-# The words of the two header lines, joined for each column, in the order of the table.
-_COLUMNS = (
-    *("kB", "reclen", "write", "rewrite", "read", "reread", "random read", "random write"),
-    *("bkwd read", "record rewrite", "stride read", "fwrite", "frewrite", "fread", "freread"),
-    *("pwrite", "repwrite", "pread", "repread"),
-)
-_NAMES = {"kB": "file_size", "reclen": "record_size", "bkwd read": "backward_read"}
-# The columns that each number of -i fills; 8, the random mix, has no column.
-_TESTS = {
-    **{0: ("write", "rewrite"), 1: ("read", "reread"), 2: ("random_read", "random_write")},
-    **{3: ("backward_read",), 4: ("record_rewrite",), 5: ("stride_read",)},
-    **{6: ("fwrite", "frewrite"), 7: ("fread", "freread")},
-    **{9: ("pwrite", "repwrite"), 10: ("pread", "repread")},
-}
-# The repeated operations. Option -+n skips them; IOzone then prints 0 for them.
-_REPEATED = {"rewrite", "reread", "frewrite", "freread", "repwrite", "repread"}
-# Ends of the words of the header -> ends of the numbers of each column: 3.414, then 3.489.
-_EDGES = {
-    (16, 24, 32, 40, 48, 58, 66, 74, 82, 91, 100, 109, 118, 126, 135, 143, 152, 159, 169): (
-        *(16, 24, 32, 40, 49, 58, 66, 74, 82, 91, 100, 109, 118, 126, 135, 143, 152, 160, 169),
-    ),
-    (16, 24, 33, 42, 50, 60, 68, 78, 87, 97, 107, 116, 125, 134, 143, 151, 160, 168, 178): (
-        *(16, 24, 33, 42, 51, 60, 69, 78, 87, 97, 107, 116, 125, 134, 143, 152, 161, 169, 178),
-    ),
-}
-_UNITS = (
-    (re.compile(r"\tOPS Mode\. Output is in operations per second\.$"), "op/s"),
-    (re.compile(r"\tMicroseconds/op Mode\. Output is in microseconds per operation\.$"), "us"),
-)
-_MODES = {
-    "o_sync": re.compile(r"\t(?:SYNC Mode|Read & Write sync mode active)\.$"),
-    "o_dsync": re.compile(r"\t>>> O_DSYNC mode enabled\. <<<$"),
-    "o_direct": re.compile(r"\tO_DIRECT feature enabled$"),
-    "fsync_timed": re.compile(r"\tInclude fsync in write timing$"),
-    "close_timed": re.compile(r"\tInclude close in write timing$"),
-}
+_FORMAT: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
 _BANNER = re.compile(r"\s*Iozone: Performance Test of File I/O$")
 _VERSION = re.compile(r"\s*Version \$Revision: (\S+) \$$")
 _KNOWN = re.compile(r"3\.\d{1,4}", re.ASCII)
@@ -106,7 +73,7 @@ def parse_iozone(text: str) -> Parsed:
     options = _options(command or "")
     if lowest := first(lines, _LOWEST):
         options["n"] = [lowest]  # the effective -n: no file is smaller than a page
-    unit = next((unit for mark, unit in _UNITS if any(map(mark.match, lines))), "KiB/s")
+    unit = next((its for mark, its in _FORMAT["units"].items() if _says(lines, mark)), "KiB/s")
     table = _table(lines, options)
     rows, problems = _rows(lines, table, unit)
     ended = bool(table.measured) and _END in lines[table.line :]
@@ -129,10 +96,14 @@ def parse_iozone(text: str) -> Parsed:
         problems=(*_failures(lines), *problems),
         facts={
             "command": command,
-            **{name: any(map(mark.match, lines)) for name, mark in _MODES.items()},
+            **{name: _says(lines, mark) for name, mark in _FORMAT["modes"].items()},
             "coarse_below": int(coarse) if coarse else None,
         },
     )
+
+
+def _says(lines: Sequence[str], mark: str) -> bool:
+    return any(map(re.compile(rf"\t{mark}").fullmatch, lines))
 
 
 def _version(lines: Sequence[str]) -> str:
@@ -176,8 +147,8 @@ def _options(command: str) -> Options:
 def _columns(options: Options) -> set[str]:
     """The columns that the selected tests fill; without ``-i``, the columns of all tests."""
     tests = {int(value) for value in options.get("i", ()) if _TEST.fullmatch(value)}
-    chosen = {0, 1} if "A" in options else tests or {*_TESTS}
-    return {name for test in chosen for name in _TESTS.get(test, ())}
+    chosen = {0, 1} if "A" in options else tests or {*_FORMAT["tests"]}
+    return {name for test in chosen for name in _FORMAT["tests"].get(test, ())}
 
 
 def _cells_asked_for(options: Options) -> list[tuple[int, int]]:
@@ -212,12 +183,10 @@ def _kib(value: str) -> int:
     return int(match[1]) * {"m": 1024, "g": 1024**2}.get(match[2].lower(), 1) if match else 0
 
 
-@dataclass(frozen=True)
-class _Table:
+class _Table(NamedTuple):
     """The header of the table and its columns.
 
     :ivar line: number of the line of the header; 0 if there is no header.
-    :ivar filled: the columns that a row fills.
     :ivar measured: the filled columns that were measured.
     :ivar edges: each column of the header with the position where its numbers end.
     """
@@ -240,14 +209,16 @@ def _table(lines: Sequence[str], options: Options) -> _Table:
     above = {word.end(): word.group() for word in re.finditer(r"\S+", lines[max(0, number - 2)])}
     words = list(re.finditer(r"\S+", line))
     names = [f"{above.get(word.end(), '')} {word.group()}".strip().lower() for word in words]
-    if names != [name.lower() for name in _COLUMNS[: len(names)]]:
+    known = _FORMAT["columns"][: len(names)]
+    if names != [name.lower() for name in known]:
         raise ParseError("unknown columns in the table of IOzone", number, line)
-    columns = [_NAMES.get(name, name.replace(" ", "_")) for name in _COLUMNS[: len(names)]]
-    ends = tuple(word.end() for word in words)
-    edges = next((edges for known, edges in _EDGES.items() if known[: len(ends)] == ends), ())
+    columns = [_FORMAT["names"].get(name, name.replace(" ", "_")) for name in known]
+    ends = [word.end() for word in words]
+    layouts = (its["numbers"] for its in _FORMAT["edges"] if its["words"][: len(ends)] == ends)
+    edges = next(layouts, ())
     chosen = _columns(options)
     filled = (*columns[:2], *(name for name in columns[2:] if name in chosen))
-    skipped = _REPEATED if "+n" in options else set()
+    skipped = _FORMAT["repeated"] if "+n" in options else ()
     measured = tuple(name for name in filled if name not in skipped)
     return _Table(number, filled, measured, tuple(zip(columns, edges)))
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.parse import Parsed, ParseError, Value
 from assay.parse.reading import first, integer, only, real, recogniser, split, without_warnings
 from assay.parse.tables import Identity, contradictions
@@ -74,30 +75,9 @@ def npb_operations(
     return _OPERATIONS[kernel](points, edge, iterations)
 
 
-#: BT-IO's name of each way of writing -> suffix of the program built for it (BT/Makefile).
-_SUFFIXES = {
-    "FULL MPI-IO": ".mpi_io_full",
-    "SIMPLE MPI-IO": ".mpi_io_simple",
-    "EPIO": ".ep_io",
-    "FORTRAN IO": ".fortran_io",
-}
-#: What a program prints -> its column and unit.
-_RESULTS = {
-    "Time in seconds": ("time", "s"),
-    "Mop/s total": ("mops_total", "Mop/s"),
-    "Mop/s/process": ("mops_per_process", "Mop/s"),
-}
-_STATISTICS = {
-    "I/O timing in seconds": ("io_time", "s"),
-    "I/O timing percentage": ("io_share", "%"),
-    "I/O timing in verify": ("io_verify_time", "s"),
-    "Total data written (MB)": ("io_written", "MB"),
-    "I/O data rate  (MB/sec)": ("io_rate", "MB/s"),
-}
-UNITS = {"iterations": "1", "processes": "1", **dict(_RESULTS.values())}
-IO_UNITS = dict(_STATISTICS.values())
-# Times are rounded to 0.01 s and may be 0; these values may not be 0.
-_POSITIVE = ("mops_total", "mops_per_process", "io_written", "io_rate")
+_FORMAT: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+UNITS = {"iterations": "1", "processes": "1", **dict(_FORMAT["results"].values())}
+IO_UNITS = dict(_FORMAT["statistics"].values())
 
 _HEADER = re.compile(r" NAS Parallel Benchmarks\b(.*) Benchmark$")
 _KNOWN = re.compile(rf" (\S+) -- ({'|'.join(KERNELS).upper()})$")
@@ -125,29 +105,14 @@ _LAST = (
     re.compile(r" NPB Development Team$"),
     re.compile(r" (?:Internet: )?npb@nas\.nasa\.gov$"),
 )
-# What the programs, the Fortran runtime and Open MPI's file layer print when something goes wrong.
-_FAILURE = re.compile(
-    r" +[Ee]rror[ :](?!is )|Fortran runtime error: |mca_\w+: error |.*No space left on device"
-    r"| +Problem size too big| (?:Result )?[Vv]erification failed| VERIFICATION FAILED"
-    r"| N(?:o verification performed|O VERIFICATION PERFORMED)"
-    r"|Failed partial verification|Processor \d+: +Full_verify: "
-    r"| WARNING: Number of processes"
-)
+_FAILURE = re.compile("|".join(_FORMAT["failures"]))
 
 #: Bytes of each point in a write: five doubles (BT/full_mpiio.f90).
 POINT = 40
 
 #: What the programs print with two decimals.
-_TWO_DECIMALS = dict.fromkeys((*dict(_RESULTS.values()), *IO_UNITS), "0.00")
-#: ``counted`` and ``planned``: the operations, and the bytes of all data sets [MB].
-_IDENTITIES = (
-    Identity("time * mops_total * 1e6 = counted", share=0.001),
-    Identity("mops_total = processes * mops_per_process"),
-    Identity("io_time <= 1.05 * time"),
-    Identity("io_time = io_share / 100 * time", share=0.001),
-    Identity("io_time * io_rate = io_written", share=0.001),
-    Identity("io_written = planned"),
-)
+_TWO_DECIMALS = dict.fromkeys((*dict(_FORMAT["results"].values()), *IO_UNITS), "0.00")
+_IDENTITIES = [Identity(**said) for said in _FORMAT["identities"]]
 
 _Found = Mapping[str, tuple[str, int]]
 
@@ -187,7 +152,7 @@ def parse_npb(text: str) -> Parsed:
             problems.append(f"{len(writes)} data sets were written, not {planned}")
     return Parsed(
         family="npb",
-        program=f"{kernel}.{header.get('class', ('?', 0))[0]}.x{_SUFFIXES.get(mode, '')}",
+        program=f"{kernel}.{header.get('class', ('?', 0))[0]}.x{_FORMAT['suffixes'].get(mode, '')}",
         version=results.get("Version", (version, 0))[0],
         complete=(
             bool(row)
@@ -232,7 +197,7 @@ def _header(lines: Sequence[str]) -> dict[str, tuple[str, int]]:
         elif match := _RANKS.match(line):
             header["processes"] = (match[1], number)
         elif match := _BTIO.match(line):
-            if match[1] not in _SUFFIXES:
+            if match[1] not in _FORMAT["suffixes"]:
                 raise ParseError("an unknown way of writing", number, line)
             header["mode"] = (match[1], number)
             header["write_interval"] = (match[2], number)
@@ -254,7 +219,7 @@ def _row(
     kernel: str, results: _Found, statistics: _Found, header: _Found
 ) -> tuple[dict[str, Value], list[str]]:
     """The row and its problems; the row is empty unless all its values are there."""
-    named = {**_RESULTS, **(_STATISTICS if "mode" in header else {})}
+    named = {**_FORMAT["results"], **(_FORMAT["statistics"] if "mode" in header else {})}
     found = {**results, **statistics}
     texts = ("Class", "Size", "Iterations", "Total processes", "Verification", "Version")
     if not {*texts, *named} <= set(found):
@@ -274,7 +239,7 @@ def _row(
         text, number = found[name]
         value = real(text, number, f"{name} = {text}")
         row[column] = value
-        if not (value > 0 if column in _POSITIVE else value >= 0):
+        if not (value > 0 if column in _FORMAT["positive"] else value >= 0):
             problems.append(f"line {number}: {name} = {text}: not a measurement")
     verification, number = found["Verification"]
     if verification != "SUCCESSFUL":

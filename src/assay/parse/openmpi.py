@@ -16,9 +16,10 @@ started the ranks, or the ranks lost the environment of their launcher. The line
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from assay import files
 from assay.parse.reading import Process, said_by
 
 
@@ -41,14 +42,14 @@ class OpenMpi:
         (OMPI_MCA_io_base_verbose=10, ompi/mca/io/base/io_base_file_select.c).
     """
 
-    selected: Mapping[Process, str] = field(default_factory=dict)
-    leaders: frozenset[Process] = frozenset()
-    settings: Mapping[str, str] = field(default_factory=dict)
+    selected: dict[Process, str] = field(default_factory=dict)
+    leaders: set[Process] = field(default_factory=set)
+    settings: dict[str, str] = field(default_factory=dict)
     aborts: tuple[str, ...] = ()
     farewells: int = 0
     apart: bool = False
-    files: Mapping[str, str] = field(default_factory=dict)
-    io: frozenset[tuple[Process, str]] = frozenset()
+    files: dict[str, str] = field(default_factory=dict)
+    io: set[tuple[Process, str]] = field(default_factory=set)
 
     @property
     def pml(self) -> frozenset[str]:
@@ -76,19 +77,7 @@ _IO = re.compile(r"io:base:file_select: Selected io module (\w+)")
 _CLOSED = re.compile(r"mca: base: close: unloading component (\w+)")
 _UNHEARD = re.compile(r"mpirun has exited due to process (rank \d+) with PID \d+ on(?: node)?")
 _APART = re.compile(r"CMA\s+is\s+not\s+available\s+due\s+to\s+different\s+user\s+namespaces")
-_ABORTS = re.compile(
-    r"PML \w+ cannot be selected"
-    r"|No components were able to be opened in the \w+ framework"
-    r"|PML add procs failed"
-    r"|It looks like (?:MPI_INIT|\w+_init) failed"
-    r"|\*\*\* An error occurred in MPI_\w+"
-    r"|selected pml \w{1,40}, but peer .{0,200} selected pml"
-    r"|There are not enough slots available"
-    r"|noticed that process rank \d+"
-    r"|returned a non-zero exit code"
-    r"|processes? exited with non-zero status"
-    r"|has exited due to process rank"
-)
+_ABORTS = re.compile("|".join(files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)))
 
 
 def parse_openmpi(text: str) -> OpenMpi:
@@ -96,12 +85,8 @@ def parse_openmpi(text: str) -> OpenMpi:
 
     Pass the text of one launch at a time: two launches, one after the other, count as two worlds.
     """
-    selected: dict[Process, str] = {}
-    leaders: set[Process] = set()
-    settings: dict[str, str] = {}
-    files: dict[str, str] = {}
+    found = OpenMpi()
     aborts: dict[str, None] = {}
-    io: set[tuple[Process, str]] = set()
     closed: set[Process] = set()
     farewells = 0
     for line in text.replace("\0", "").splitlines():
@@ -110,23 +95,21 @@ def parse_openmpi(text: str) -> OpenMpi:
         for start, said in said_by(line, _PREFIX):
             process = start[1], int(start[2])
             if match := _SELECTED.fullmatch(said):
-                selected[process] = match[1] or match[2]
+                found.selected[process] = match[1] or match[2]
             elif said.endswith(_SOURCES) and (match := _SETTING.fullmatch(said)):
-                settings[match[1]] = match[2]
+                found.settings[match[1]] = match[2]
                 if match[3] is not None:
-                    files[match[1]] = match[3]
-                leaders.add(process)
-            elif (match := _CLOSED.fullmatch(said)) and match[1] == selected.get(process):
+                    found.files[match[1]] = match[3]
+                found.leaders.add(process)
+            elif (match := _CLOSED.fullmatch(said)) and match[1] == found.selected.get(process):
                 closed.add(process)
             elif match := _IO.match(said):
-                io.add((process, match[1]))
+                found.io.add((process, match[1]))
             elif _FAREWELL.fullmatch(said):
                 farewells += 1
-    told = tuple(_unheard(line, len(closed), len(selected)) for line in aborts)
+    told = tuple(_unheard(line, len(closed), len(found.selected)) for line in aborts)
     apart = _APART.search(text) is not None
-    return OpenMpi(
-        selected, frozenset(leaders), settings, told, farewells, apart, files, frozenset(io)
-    )
+    return replace(found, aborts=told, farewells=farewells, apart=apart)
 
 
 def _unheard(line: str, closed: int, ranks: int) -> str:

@@ -1,17 +1,6 @@
 """OSU Micro-Benchmarks (C programs), versions 5 to 7: point-to-point, one-sided and collectives.
 
-util/osu_util.c and util/osu_util_mpi.c (c/util/ from 6.0 on) print the tables. The parser was
-checked against 5.7, 5.8, 5.9, 6.1, 6.2, 7.0, 7.1, 7.2 and 7.4. The versions differ as follows:
-
-* From 5.9 on, all programs have ``-c`` (column Validation). 7.1 adds the line ``# Datatype``, 7.3
-  adds percentiles (``-z``).
-* Before 7.4, the two-sided programs print ``Latency (us)`` and the locations of the buffers. From
-  7.4 on, they print ``Avg Latency(us)``, and with CUDA they do not print where the buffers are:
-  ``D H`` looks like ``D D``.
-* From 6.1 to 7.2, osu_mbw_mr prints its title twice.
-* osu_bw_fan_in and osu_bw_fan_out (7.4) print the title of osu_bw; the text does not show which
-  program ran.
-* ``-d managed`` prints the header of host memory.
+``osu.yaml`` says what the versions print.
 
 With Open MPI, ``-c`` fails in reductions of MPI_CHAR. The failure is correct, but it is not a
 fault of the machine: the vectorised MPI_SUM of Open MPI saturates 8-bit integers (open-mpi/ompi
@@ -21,48 +10,33 @@ issue 8045, closed as wontfix). 7.4 checks these reductions; run it with ``-T mp
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.parse import Parsed, ParseError
 from assay.parse.reading import read_as, recogniser
 from assay.parse.tables import SIZE, Column, Identity, Line, Table, begun, body, quote
 
 KNOWN_MAJORS = ("5", "6", "7")
 
-# Largest message by default: MAX_MESSAGE_SIZE and MAX_MSG_SIZE_COLL, util/osu_util.h:169-171 of 5.7
-# (c/util/osu_util.h:196-198 of 7.4). Collectives of many ranks stop earlier if their buffers reach
-# the memory limit (-M, 512 MiB); then the caller passes `last_size`.
+_FORMAT: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+
+#: Largest message by default.
 PT2PT, COLLECTIVE = 1 << 22, 1 << 20
 
-# The macro BENCHMARK of each program, without "OSU MPI%s " and " Test" -> program, last size;
-# None for a table without sizes.
+#: Title -> program, last size; None for a table without sizes.
 PROGRAMS: dict[str, tuple[str, int | None]] = {
-    "Latency": ("osu_latency", PT2PT),
-    "Bandwidth": ("osu_bw", PT2PT),
-    "Bi-Directional Bandwidth": ("osu_bibw", PT2PT),
-    "Multi Latency": ("osu_multi_lat", PT2PT),
-    "Multi-threaded Latency": ("osu_latency_mt", PT2PT),
-    "Multi-process Latency": ("osu_latency_mp", PT2PT),
-    "Multiple Bandwidth / Message Rate": ("osu_mbw_mr", PT2PT),
-    "All-to-All Personalized Exchange Latency": ("osu_alltoall", COLLECTIVE),
-    "All-to-Allv Personalized Exchange Latency": ("osu_alltoallv", COLLECTIVE),
-    "Barrier Latency": ("osu_barrier", None),
-    "Broadcast Latency": ("osu_bcast", COLLECTIVE),
-    **{
-        f"{name} Latency": (f"osu_{name.lower()}", COLLECTIVE)
-        for name in (
-            *("Allgather", "Allgatherv", "Allreduce", "Gather", "Gatherv", "Reduce"),
-            *("Reduce_scatter", "Scatter", "Scatterv"),
-        )
-    },
+    title: (program, last)
+    for kind, last in (
+        ("point_to_point", PT2PT),
+        ("collective", COLLECTIVE),
+        ("single", None),
+    )
+    for title, program in _FORMAT[kind].items()
 }
-# One-sided: operation in the title -> in the name of the program. Two of them have one size.
-_ONE_SIDED = {
-    **{"Put": "put", "Get": "get", "Accumulate": "acc", "Get_accumulate": "get_acc"},
-    **{"Fetch_and_op": "fop", "Compare_and_swap": "cas"},
-}
-_KINDS = {"latency": "latency", "bandwidth": "bw", "bi-directional bandwidth": "bibw"}
 # In all versions that were checked, these programs refuse any other number of ranks ("requires
 # exactly two processes").
 TWO_RANKS = ("osu_latency", "osu_bw", "osu_bibw")
@@ -82,28 +56,7 @@ _SETTING = re.compile(r"# (Window creation|Synchronization|Number of [^:]+): (.+
 _OVERALL = "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait"
 _HEADINGS = re.compile(r"(?:# (?:Size|Avg Latency\(us\))| +Overall\(us\))(?:\s|$)")
 _COLUMNS = {
-    "Size": SIZE,
-    **dict.fromkeys(
-        ("Latency (us)", "Latency(us)", "Avg Latency(us)", "Avg Latency (us)"),
-        Column("latency", "us"),
-    ),
-    # A rank that only sends a short message finishes in less than 5 ns.
-    "Min Latency(us)": Column("min", "us", positive=False),
-    "Max Latency(us)": Column("max", "us"),
-    "Iterations": Column("iterations", "1", whole=True),
-    "Validation": Column("validation", "", healthy="Pass"),
-    **dict.fromkeys(("Bandwidth (MB/s)", "MB/s"), Column("bandwidth", "MB/s")),
-    "Messages/s": Column("messages_per_s", "1/s"),
-    "Transmit Size": Column("transmit_size", "B", positive=False, whole=True),
-    "Overall(us)": Column("overall", "us"),
-    "Compute(us)": Column("compute", "us", positive=False),
-    "Coll. Init(us)": Column("init", "us", positive=False),
-    "MPI_Test(us)": Column("test", "us", positive=False),
-    "MPI_Wait(us)": Column("wait", "us", positive=False),
-    "Pure Comm.(us)": Column("pure", "us", positive=False),
-    "Min Comm.(us)": Column("pure_min", "us", positive=False),
-    "Max Comm.(us)": Column("pure_max", "us", positive=False),
-    "Overlap(%)": Column("overlap", "%", positive=False),
+    **{heading: Column(**column) for heading, column in _FORMAT["columns"].items()},
     **{f"P{part} Tail Lat(us)": Column(f"p{part}", "us") for part in range(100)},
     **{f"P{part} Tail BW(MB/s)": Column(f"p{part}", "MB/s") for part in range(100)},
 }
@@ -259,7 +212,7 @@ class _Reader(Table):
 def _program(operation: str | None, test: str) -> tuple[str, int | None] | None:
     """The program and the size of its last row by the words of its title; None if not known."""
     if operation:
-        known, kind = _ONE_SIDED.get(operation), _KINDS.get(test.lower())
+        known, kind = _FORMAT["one_sided"].get(operation), _FORMAT["kinds"].get(test.lower())
         one = 8 if operation in ("Fetch_and_op", "Compare_and_swap") else PT2PT
         return (f"osu_{known}_{kind}", one) if known and kind else None
     blocking = re.sub("^Non-[bB]locking ", "", test)

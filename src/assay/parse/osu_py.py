@@ -11,34 +11,26 @@ second table. The caller must prove by other means that the world had the reques
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
+from assay import files
 from assay.parse import Parsed, ParseError
 from assay.parse.osu import TWO_RANKS
 from assay.parse.reading import recogniser
 from assay.parse.tables import SIZE, Column, Table, begun, body, quote
 
-LATENCY = Column("latency", "us")
 # osu_bw.py and osu_bibw.py print MB/s (10^6 B/s, lines 73-76 and 76-79) under the heading
 # "Latency [us]" (line 34 of both), so only the title shows the quantity. osu_bibw.py counts the
 # bytes of one direction; the C program counts both (mpi/pt2pt/osu_bibw.c of 5.7: "* 2").
 # Below 0.005 MB/s they print 0.00 ("%20.2f"); this happens on a machine that others keep busy.
-BANDWIDTH = Column("bandwidth", "MB/s", rounds=True)
-
-# Title (the argument BENCHMARH of each) -> program, column, first and last size (MAX_MSG_SIZE).
-PROGRAMS: dict[str, tuple[str, Column, int, int]] = {
-    "Latency": ("osu_latency", LATENCY, 0, 1 << 22),
-    "Bandwidth": ("osu_bw", BANDWIDTH, 1, 1 << 22),
-    "Bi-Directional Bandwidth": ("osu_bibw", BANDWIDTH, 1, 1 << 22),
-    "Multi Latency": ("osu_multi_lat", LATENCY, 0, 1 << 22),
-    "Allgather Latency": ("osu_allgather", LATENCY, 0, 1 << 20),
-    "All-to-All Latency": ("osu_alltoall", LATENCY, 0, 1 << 20),
-    "Alltoallv Latency": ("osu_alltoallv", LATENCY, 0, 1 << 20),
-    "Barrier Latency": ("osu_barrier", LATENCY, 0, 0),
-    "Broadcast Latency": ("osu_bcast", LATENCY, 0, 1 << 20),
-    "Gather Latency": ("osu_gather", LATENCY, 0, 1 << 20),
-    "Scatter Latency": ("osu_scatter", LATENCY, 0, 1 << 20),
+_COLUMNS = {
+    "latency": Column("latency", "us"),
+    "bandwidth": Column("bandwidth", "MB/s", rounds=True),
 }
+PROGRAMS = files.read_shape(
+    Path(__file__).with_suffix(".yaml"), dict[str, tuple[str, str, int, int]], ValueError
+)
 _TITLE = re.compile(r"# MPI (.+) Test")
 _HEADINGS = re.compile(r"# Size \[B\]\s+Latency \[us\]")
 _REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")
@@ -61,7 +53,7 @@ def parse_osu_py(text: str, *, last_size: int | None = None) -> Parsed:
     program, column, first, last = PROGRAMS[title[1]]
     if last_size is not None and last > 0:
         last = last_size
-    table = Table(program, (SIZE, column), last, problems, first)
+    table = Table(program, (SIZE, _COLUMNS[column]), last, problems, first)
     headed = False
     for number, line in lines[at + 1 :]:
         if _TITLE.fullmatch(line) or (headed and _HEADINGS.fullmatch(line)):

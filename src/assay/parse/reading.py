@@ -103,8 +103,7 @@ class Parsed:
     def quantity(self, column: str, **where: Value) -> Quantity:
         """The value that :meth:`at` returns, with the unit of the column; it knows its cell.
 
-        :raises NoSuchRow: as :meth:`at`.
-        :raises KeyError: as :meth:`at`, or the column has no unit.
+        :raises NoSuchRow, KeyError: as :meth:`at`; the column may also have no unit.
         :raises ValueError: the value is not a number.
         """
         return Quantity(self._cell(self._only(where), column), self.units[column])

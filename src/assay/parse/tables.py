@@ -224,10 +224,8 @@ class Table:
     :ivar last_size: the largest size that the run should print; None if the table has no sizes and
         only one row.
     :ivar first_size: the smallest one; None if it may be any.
-    :ivar rows: the rows that could be read.
     :ivar problems: errors in the other rows, and in the lines between and after the rows.
     :ivar rounded: the problems that may be small numbers printed as zero.
-    :ivar loose: the lines since the last row.
     """
 
     program: str

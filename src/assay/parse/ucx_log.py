@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from assay.parse.reading import Process, said_by
 
@@ -38,7 +38,6 @@ class Row:
 
     :ivar first: smallest size [B].
     :ivar last: largest size [B], inclusive; ``math.inf`` if there is no upper limit.
-    :ivar description: the protocol, in UCX's words.
     :ivar lanes: share of the bytes by lane (``tcp/eth0``: 0.48); empty if no bytes are moved.
     :ivar estimate: whether UCX marks the row ``(?)``; then a table of the peer decides.
     :ivar count: number of operations that used this row; each fragment of a multi-fragment
@@ -92,23 +91,22 @@ class UcxLog:
     :ivar versions: version and path of the library, by process.
     :ivar env: the UCX_* variables that UCX read, by process.
     :ivar unused: the UCX_* variables that this UCX does not read.
-    :ivar warnings: text of each UCX WARN line that is not about unused variables, without
-        repetitions.
-    :ivar errors: text of each UCX ERROR or FATAL line, without repetitions.
+    :ivar warnings: each UCX WARN that is not about unused variables, once.
+    :ivar errors: each UCX ERROR or FATAL, once.
     :ivar copiers: processes whose cma endpoint moved data at least once. Only
         UCX_LOG_LEVEL=debug shows this: the first transfer fills the pool of its descriptors
         (src/uct/sm/scopy/base/scopy_ep.c:64 of v1.13.1).
     """
 
-    processes: frozenset[Process] = frozenset()
-    versions: Mapping[Process, tuple[str, str]] = field(default_factory=dict)
-    env: Mapping[Process, Mapping[str, str]] = field(default_factory=dict)
-    unused: frozenset[str] = frozenset()
+    processes: set[Process] = field(default_factory=set)
+    versions: dict[Process, tuple[str, str]] = field(default_factory=dict)
+    env: dict[Process, Mapping[str, str]] = field(default_factory=dict)
+    unused: set[str] = field(default_factory=set)
     configs: tuple[Config, ...] = ()
     tables: tuple[Table, ...] = ()
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
-    copiers: frozenset[Process] = frozenset()
+    copiers: set[Process] = field(default_factory=set)
 
     def peer_configs(self) -> tuple[Config, ...]:
         """Configurations of endpoints to *another* process."""
@@ -297,33 +295,30 @@ def parse_ucx_log(text: str) -> UcxLog:
 
 class _Reader:
     def __init__(self) -> None:
-        self.processes: set[Process] = set()
-        self.versions: dict[Process, tuple[str, str]] = {}
-        self.env: dict[Process, dict[str, str]] = {}
-        self.unused: set[str] = set()
+        self.log = UcxLog()
         self.configs: dict[Config, None] = {}
         self.without_messages: dict[Config, None] = {}
         self.messages: dict[str, dict[str, None]] = {"WARN": {}, "ERROR": {}}
-        self.copiers: set[Process] = set()
         self.tables: list[Table] = []
         self.open: dict[Process, _OpenTable] = {}
 
     def result(self) -> UcxLog:
         for process in self.open:
             self._close(process)
-        return UcxLog(
-            frozenset(self.processes), self.versions, self.env, frozenset(self.unused),
-            tuple(self.configs or self.without_messages), tuple(self.tables),
-            tuple(self.messages["WARN"]),
-            tuple(self.messages["ERROR"]), frozenset(self.copiers),
-        )  # fmt: skip
+        return replace(
+            self.log,
+            configs=tuple(self.configs or self.without_messages),
+            tables=tuple(self.tables),
+            warnings=tuple(self.messages["WARN"]),
+            errors=tuple(self.messages["ERROR"]),
+        )
 
     def line(self, line: str) -> None:
         start = _PREFIX.search(line)
         self._before_the_log(line[: start.start()] if start else line)
         for sender, said in said_by(line, _PREFIX):
             process = sender[1], int(sender[2])
-            self.processes.add(process)
+            self.log.processes.add(process)
             if said.startswith("|"):
                 self._cells(process, said)
             elif match := _MESSAGE.match(said):
@@ -338,7 +333,7 @@ class _Reader:
         elif _LANES.match(said):
             self._message(("", 0), "INFO", said)
         if self.configs or self.without_messages or self.open:
-            self.processes.add(("", 0))
+            self.log.processes.add(("", 0))
 
     def _before_the_log(self, text: str) -> None:
         """Read a message from before the log was opened; its prefix does not name the process."""
@@ -350,11 +345,11 @@ class _Reader:
 
     def _message(self, process: Process, level: str, said: str) -> None:
         if match := _VERSION.match(said):
-            self.versions[process] = (match[1], match[2])
+            self.log.versions[process] = (match[1], match[2])
         elif match := _ENV.match(said):
             # A value may contain blanks; it ends where the next name begins.
             pairs = re.findall(r"(UCX_\w+)=(.*?)(?= UCX_\w+=|$)", match[1])
-            self.env[process] = dict(pairs)
+            self.log.env[process] = dict(pairs)
         elif match := _LANES.match(said):
             of = dict(re.findall(r"(\w+)\(([^()]*)\)", match[2]))
             messages = of.get("tag") or of.get("am")
@@ -362,14 +357,14 @@ class _Reader:
             configs = self.configs if messages else self.without_messages
             configs[Config(process, match[1].strip(), found)] = None
         elif _FIRST_COPY.match(said):
-            self.copiers.add(process)
+            self.log.copiers.add(process)
         else:
             self._remember(level, said)
 
     def _remember(self, level: str, said: str) -> None:
         if match := _UNUSED.match(said):
             names = re.sub(r"\([^)]*\)", "", match[1])  # "(maybe: UCX_TLS?)", "(set ... to ...)"
-            self.unused.update(re.findall(r"UCX_\w+", names))
+            self.log.unused.update(re.findall(r"UCX_\w+", names))
         elif not said.startswith("(set UCX_WARN_UNUSED_ENV_VARS"):
             self.messages.get("ERROR" if level == "FATAL" else level, {})[said] = None
 

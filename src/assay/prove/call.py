@@ -6,54 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay import files
 from assay.reframe_compat.command import Invocation, Option
 
-#: Options of ReFrame, by the names that ReFrame gives them, that change no measurement.
-HARMLESS = frozenset(
-    [
-        # What is printed.
-        *("verbose", "quiet", "colorize", "table_format", "table_format_delim", "term_lhs"),
-        *("term_rhs", "perf_info_level", "performance_report", "failure_stats", "warn_as_error"),
-        "dump_pipeline_progress",
-        # Where the results of the run are kept, and how the run is named.
-        *("report_file", "report_junit", "compress_report", "generate_file_reports", "output"),
-        *("save_log_files", "perflogdir", "timestamp", "keep_stage_files", "httpjson_url"),
-        *("enable_results_storage", "sqlite_db_file", "sqlite_db_file_mode", "sqlite_conn_timeout"),
-        "prefix",  # a site names both directories itself
-        *("syslog_address", "session_extras"),
-        # How often cases are launched, and which are first: all launches are judged.
-        *("reruns", "duration", "maxfail", "exec_order"),
-        # Which site: :mod:`assay.sites` compares it with the host.
-        *("system", "recursive", "run", "autodetect_method", "autodetect_methods"),
-        *("autodetect_fqdn", "autodetect_xthostname"),
-        "RFM_INSTALL_PREFIX",  # ReFrame sets it itself
-    ]
+_OPTIONS = files.read_shape(
+    Path(__file__).with_suffix(".yaml"), dict[str, frozenset[str]], ValueError
 )
-
-#: Options of ReFrame that select some of the cases, or other cases than those of the site.
-SELECTING = frozenset(
-    [
-        *("names", "exclude_names", "tags", "exclude_tags", "filter_expr", "maintainers"),
-        *("cpu_only", "gpu_only", "prgenv", "failed", "restore_session", "distribute", "repeat"),
-        *("parameterize", "param_values_delim", "skip_system_check", "skip_prgenv_check"),
-    ]
+HARMLESS, SELECTING, OFF, STRICTER, NAMING = (
+    _OPTIONS[kind] for kind in ("harmless", "selecting", "off", "stricter", "naming")
 )
-
-#: Options of ReFrame that switch checks off: the run would end green without a verdict.
-OFF = frozenset(["skip_sanity_check", "skip_performance_check", "hooks"])
-
-#: Variables of tests (``-S``) that make the judgement stricter only.
-STRICTER = frozenset(["least_launches"])
-
-#: Options of jobs (``-J``) that give them a name only.
-NAMING = frozenset(["job-name", "account", "A", "comment", "mail-type", "mail-user", "wckey"])
 
 
 @dataclass(frozen=True)
 class Call:
     """How a call of ReFrame differs from the plan of its site.
 
-    :ivar given: all options and variables of ReFrame, as the user gave them.
     :ivar selected: those that select some of the cases.
     :ivar changed: those that may change what is measured.
     :ivar other_cases: one of the latter may also change which cases there are.
@@ -70,8 +37,6 @@ def of_call(
 ) -> Call:
     """Compares a call of ReFrame with the plan of a site.
 
-    :param site_file: the site's ``reframe.py``.
-    :param suite: the folder of its tests.
     :param profiles: the modes that run the whole suite.
     :param retries: how often these modes launch a case again.
     """

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -146,6 +146,32 @@ def rows() -> Mapping[str, Row]:
     return {name: msgspec.structs.replace(row, name=name) for name, row in found.items()}
 
 
+_Limit = Annotated[float, msgspec.Meta(ge=0)]
+
+#: Words of the extra `health` of a partition about the state of a node before a run; the site sets
+#: the values. Those about counters are in counters.yaml.
+HEALTH_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("load_per_cpu_max", "memory_available_min", "free_bytes_min"), _Limit),
+    **dict.fromkeys(("governors", "mount_options"), list[str]),
+    **dict.fromkeys(("port_rate", "link_layer", "gid_type"), str),
+}
+
+
+def refused_health(health: Any) -> str:
+    """What is wrong with the extra `health`, in one line; empty if nothing."""
+    every = rows()
+    limited = tuple(n for n, r in every.items() if not (r.pattern or (r.gone and not r.pci_class)))
+    named = health.get(BY_NAME) if isinstance(health, Mapping) else None
+    for name in (name for name in every if isinstance(named, Mapping) and name in named):
+        if name not in limited:
+            return f"{BY_NAME}/{name}: has no limit to change: each case of it is a fault"
+    of_counters = {row.site_key: _Limit for row in every.values() if row.site_key}
+    by_name = {BY_NAME: dict[Literal[limited], _Limit]}  # type: ignore[valid-type]
+    words = {**HEALTH_WORDS, **of_counters, **by_name}
+    fields = [(word, kind, None) for word, kind in words.items()]
+    return files.misshapen(health, msgspec.defstruct("Health", fields, forbid_unknown_fields=True))
+
+
 # --- reading a node -------------------------------------------------------------------------------
 
 #: Line of a job script that waits for the reading that :func:`in_job` began.
@@ -198,7 +224,7 @@ def _paths() -> Mapping[str, str]:
     return found
 
 
-def parse_counters(text: str, root: str = "") -> Reading:
+def parse_counters(text: str) -> Reading:
     """What :func:`script` printed.
 
     :raises ValueError: the text is torn: it has no time, or it ends too early.
@@ -215,20 +241,20 @@ def parse_counters(text: str, root: str = "") -> Reading:
         raise ValueError("it does not begin with the time since the boot") from None
     if "end" not in parts:
         raise ValueError("it stops half-way")
-    values = {**_of_files(parts["counters"], root), **_of_protocols(parts.get("protocols", []))}
+    values = {**_of_files(parts["counters"]), **_of_protocols(parts.get("protocols", []))}
     for line in filter(str.strip, parts["interrupts"]):
         name, _, rest = line.partition(":")
         values[name.strip()] = {"": sum(int(word) for word in rest.split() if word.isdigit())}
-    devices, short = _of_links(parts["links"], root)
+    devices, short = _of_links(parts["links"])
     kernel = parts["kernel"]
     unread = next((line for line in kernel if line.startswith("dmesg: ")), "")
     log = dict.fromkeys((line for line in kernel if not line.startswith("dmesg: ")), "")
     return Reading(up, values, devices, short, log, unread)
 
 
-def _of_files(lines: list[str], root: str) -> dict[str, dict[str, float]]:
+def _of_files(lines: list[str]) -> dict[str, dict[str, float]]:
     patterns = [
-        (name, re.compile(re.escape(root + path).replace(r"\*", "([^/]+)")))
+        (name, re.compile(re.escape(path).replace(r"\*", "([^/]+)")))
         for path, name in _paths().items()
     ]
     found: dict[str, dict[str, float]] = {}
@@ -257,15 +283,13 @@ def _of_protocols(lines: list[str]) -> dict[str, dict[str, float]]:
     return {name: {"": int(fields[it])} for it, name in asked.items() if it in fields}
 
 
-def _of_links(
-    lines: list[str], root: str
-) -> tuple[dict[str, tuple[str, str]], dict[str, list[str]]]:
+def _of_links(lines: list[str]) -> tuple[dict[str, tuple[str, str]], dict[str, list[str]]]:
     """`devices` and `short` of a reading.
 
     A device whose bridge states nothing is not judged: that of a virtual machine is not real.
     """
     found: dict[str, dict[str, str]] = {}
-    pattern = re.compile(re.escape(f"{root}{_PCI}/") + r"([^/]+)/((?:\.\./)?\w+):(.*)")
+    pattern = re.compile(re.escape(f"{_PCI}/") + r"([^/]+)/((?:\.\./)?\w+):(.*)")
     for line in lines:
         if match := pattern.fullmatch(line):
             found.setdefault(match[1], {})[match[2]] = match[3].strip()
@@ -308,7 +332,6 @@ def reading_problems(
 ) -> list[str]:
     """What was wrong before, during and after a run, one line each.
 
-    :param health: the extra of the partition, which may set other limits.
     :param tested: the devices that the run measures, for rows that are judged on these only.
     """
     return [line for _, line in _Run(before, after, health or {}, tested).judged()]

@@ -35,7 +35,6 @@ LEAST_MEMORY = 0.95
 class Stated(NamedTuple):
     """A statement of a machine about one part.
 
-    :ivar by: the file or the command that it is from.
     :ivar names: the part in its words; the first is the most exact.
     :ivar about: other words of the machine, for `where` of a part.
     :ivar flags: of a processor.
@@ -52,7 +51,6 @@ class Part(NamedTuple):
     """A part of a machine.
 
     :ivar name: its name in the catalogue; empty if it is unknown.
-    :ivar why: why it is unknown, and what to do.
     :ivar alike: names of all parts that have the statement.
     """
 
@@ -68,11 +66,10 @@ class Part(NamedTuple):
         )
 
 
-def tree(text: str, root: str = "") -> dict[str, str]:
+def tree(text: str) -> dict[str, str]:
     """The files in an output of ``machine.sh``: path -> text."""
     found: dict[str, str] = {}
-    for where, line in re.findall(r"^(/\S+?/[a-z_]+):(.*)$", text, re.MULTILINE):
-        path = where.removeprefix(root)
+    for path, line in re.findall(r"^(/\S+?/[a-z_]+):(.*)$", text, re.MULTILINE):
         found[path] = f"{found[path]}\n{line}" if path in found else line
     return found
 
@@ -190,7 +187,6 @@ def unlike(
     A part that the catalogue does not know is not compared, nor what a site says without a name.
 
     :param extras: of the partition: ``hardware``, ``memory_bytes``, ``network_device``.
-    :param cpus: number of processors that the site states.
     """
     lines = dict.fromkeys(_unlike(seen, known, extras, cpus))
     return [Against(f"{host}: {line}", [host], How.DIFFERS) for line in lines]
@@ -207,7 +203,8 @@ def _unlike(seen: Tree, known: Known, extras: Mapping[str, Any], cpus: int | Non
     last = re.search(r"(\d+)$", seen.get("/sys/devices/system/cpu/present", ""))
     if cpus and last and int(last[1]) + 1 < cpus:
         yield f"the partition says {cpus} processors, the node has {int(last[1]) + 1}"
-    named, devices = extras.get("hardware", {}), str(extras.get("network_device", "")).split(",")
+    named, said = extras.get("hardware", {}), str(extras.get("network_device", "")).split(",")
+    devices = [name.partition(":")[0] for name in said]
     for part in parts(seen, known):
         role, by, words, *_ = part.stated
         if (wanted := named.get(role)) is None:
@@ -217,14 +214,10 @@ def _unlike(seen: Tree, known: Known, extras: Mapping[str, Any], cpus: int | Non
             continue  # it joins GPUs, and no port states its rate
         same = [known[role][name].bandwidth for name in part.alike] if role == "link" else []
         device = re.search(r"/(?:infiniband|net)/([^/]+)", by)
-        other = role == "link" and (device is None or device[1] not in map(_device, devices))
+        other = role == "link" and (device is None or device[1] not in devices)
         known_to_differ = part.alike and wanted not in part.alike and entry.names
         if known_to_differ and not other and (not same or entry.bandwidth not in same):
             yield f"the partition says {role} {wanted}, the node says {words[0]} ({by})"
-
-
-def _device(name: str) -> str:
-    return name.partition(":")[0]
 
 
 def of_job(

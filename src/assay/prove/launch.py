@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from assay import files
 from assay.prove import busy
 
 FILE = "assay.launch"
@@ -28,28 +29,9 @@ REFUSED_FILE, SKIPPED_FILE = "assay.refused", "assay.skipped"
 #: The nonce of a launch. ReFrame writes the file, the job script and its ranks read it.
 NONCE_FILE = "assay.nonce"
 
-#: Stores where and when the script began. Later commands find our files there, wherever they run.
-FIRST = (
-    f"assay_stage=$PWD assay_nonce=$(cat {NONCE_FILE})\n"
-    "read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)\n"
-    "read -r assay_up_by _ </proc/uptime"
-)
-BEFORE = "assay_begin=$(date +%s.%N)"
-BEHIND = (
-    "assay_rc=$?",
-    'read -r assay_down _ </proc/uptime; assay_end=$(date "+%s.%N zone=%z")',
-    "read -r assay_down_by _ </proc/uptime",
-    'printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\\n" '
-    '"$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" '
-    f'"$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/{FILE}',
-)
-LAST = "exit $assay_rc"
-
-#: On a shared machine: the readings of :mod:`assay.prove.busy` before and after the benchmark.
-SHARED_BEFORE = f"assay_before=$({busy.COMMAND})"
-SHARED_BEHIND = (
-    f"assay_behind=$({busy.COMMAND})",
-    f'printf "%s\\n%s\\n" "$assay_before" "$assay_behind" >>"$assay_stage"/{FILE}',
+_LINES = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+FIRST, BEFORE, BEHIND, LAST, SHARED_BEFORE, SHARED_BEHIND = (
+    _LINES[key] for key in ("first", "before", "behind", "last", "shared_before", "shared_behind")
 )
 
 _LINE = re.compile(
@@ -63,14 +45,11 @@ class Launch:
     """How a benchmark ended.
 
     :ivar rc: its exit code, as the shell reports it.
-    :ivar start: when the job script began [s since the epoch]; the script does more than start the
-        benchmark.
+    :ivar start: when the job script began [s since the epoch].
     :ivar begin, end: when the benchmark began and ended [s since the epoch].
-    :ivar host: the node that the script ran on.
     :ivar up, down: time since the boot of that node just before and just after the script read
         `start`, and `end` [s]. On a busy machine seconds may be between the two.
     :ivar zone: offset of the node's local time from UTC [s].
-    :ivar nonce: the nonce that the script found when it began.
     :ivar others: what other work took of the machine; None if not asked for or not known.
     """
 
@@ -197,8 +176,7 @@ def _date(seconds: float) -> str:
 def stale(folder: Path, patterns: Iterable[str]) -> list[str]:
     """Files of a stage directory that are older than the launch, one line each.
 
-    ReFrame wrote the nonce just before the launch. Both times come from the clock of the file
-    system.
+    ReFrame wrote the nonce just before the launch. Both times are those of the file system.
 
     :param patterns: names of files that the launch must have written. Empty files do not count.
     """
@@ -206,10 +184,10 @@ def stale(folder: Path, patterns: Iterable[str]) -> list[str]:
         began = (folder / NONCE_FILE).stat().st_mtime
     except OSError:
         return [f"{NONCE_FILE} is missing: the files of this launch cannot be told from others"]
-    files = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
     return [
         f"{path.name} is older than the launch: it was written at {_date(written.st_mtime)}"
-        for path in sorted(files)
+        for path in sorted(found)
         if (written := path.stat()).st_size and written.st_mtime < began - 1
     ]
 

@@ -48,7 +48,6 @@ class Crossing:
     """What the counters prove of one run.
 
     :ivar moved: ``received`` and ``sent`` [B] of each node; at most, if a device counts packets.
-    :ivar problems: what is wrong or unproven, one line each.
     :ivar unavailable: what the devices do not count, one line each.
     :ivar carried: node -> device -> what it moved in both directions [B], as `moved`.
     """
@@ -86,7 +85,6 @@ def prove_crossing(files: Mapping[str, str], layout: Layout, needed: float) -> C
     """Whether each node moved at least `needed` bytes over the link.
 
     :param files: the files that the witnesses of one launch left: name of the file -> its text.
-    :param layout: layout of the started ranks; each rank must have left its readings.
     :param needed: minimum for each node, see the functions below [B].
     """
     problems, ranks = [], 0

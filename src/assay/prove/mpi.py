@@ -16,25 +16,10 @@ from typing import Any
 
 from assay.parse import openmpi
 from assay.prove import steering
-from assay.prove.plan import PRINTED_BY_MPI, Machine
+from assay.prove.plan import SETTINGS, Machine
 
-#: Settings that nobody has to request, as patterns of name and value.
-USUAL = (
-    # Those that do not steer how and where bytes move: what mpirun or srun hands to every rank, and
-    # frameworks of the run-time system.
-    ("(ess|orte|prte|prrte|pmix|plm|ras|routed|oob|rml|grpcomm|odls|state|errmgr)(_.*)?", ".*"),
-    ("(iof|schizo|filem|mpi_(abort|param_check|show)|opal_(abort|signal|stacktrace))(_.*)?", ".*"),
-    # Those that mpirun itself hands to every rank with this value.
-    ("mpi_oversubscribe|mpi_yield_when_idle", "false"),
-    # mpirun of Open MPI 5.0.7 of Debian 13 sets these to a directory of the package.
-    ("mca_(base_)?component_path", r"/usr/lib/[\w.-]+/(pmix\d*/lib/)?pmix"),
-    # Other names under which Open MPI lists the settings that force pml ucx. Open MPI 4.1 lists the
-    # names of pml; 5.0 also lists the names of osc.
-    ("(pml|osc)_ucx_(tls|devices)", ".*"),
-)
-
-#: Settings of ranks that share cores.
-OVERSUBSCRIBED = ("mpi_oversubscribe", "mpi_yield_when_idle", "hwloc_base_binding_policy")
+#: Settings that nobody has to request.
+_USUAL = [re.compile(pattern) for pattern in SETTINGS["usual"]]
 
 
 class Mpi:
@@ -107,7 +92,7 @@ class OpenMpi(Mpi):
         """
         found = []
         # mpirun itself sets these where it may start more ranks than there are cores.
-        shared = OVERSUBSCRIBED if self.oversubscribed(asked) else ()
+        shared = SETTINGS["oversubscribed"] if self.oversubscribed(asked) else ()
         for name, value in world.settings.items():
             file = world.files.get(name)
             variable = f"OMPI_MCA_{name}"
@@ -119,9 +104,9 @@ class OpenMpi(Mpi):
                     wrong = steering.other_value(variable, value, asked[variable])
                     found += [f"{line}{mend}" for line in wrong]
             elif not (
-                any(re.fullmatch(its, name) and re.fullmatch(of, value) for its, of in USUAL)
+                any(usual.fullmatch(f"{name} {value}") for usual in _USUAL)
                 or name in shared
-                or any(word in name for word in PRINTED_BY_MPI)
+                or any(word in name for word in SETTINGS["printed_by_mpi"])
                 or (not file and value == SWITCHES.get(machine.variables.get(variable, "")))
             ):
                 found += (

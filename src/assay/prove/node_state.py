@@ -24,11 +24,10 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
     If the scheduler is not Slurm, the answer is all nodes. If Slurm does not answer, the answer is
     all nodes, with one line that says why their state is unknown.
     """
+    if scheduler.registered_name not in slurm.SCHEDULERS:
+        return wanted, []
     try:
-        nodes = _nodes(scheduler)
-        if nodes is None:
-            return wanted, []
-        nodes = list(scheduler.filternodes(job, nodes))
+        nodes = list(scheduler.filternodes(job, scheduler.allnodes()))
     except SILENT as error:
         return wanted, [_silence(error)]
     out = _out(nodes)
@@ -43,8 +42,10 @@ def in_service(scheduler: Any, job: Any, wanted: int) -> tuple[int, list[str]]:
 
 def lost(scheduler: Any, names: Iterable[str]) -> list[str]:
     """The given nodes that are out of service now, one line each, or that Slurm is silent."""
+    if scheduler.registered_name not in slurm.SCHEDULERS:
+        return []
     try:
-        out = _out(_nodes(scheduler) or ())
+        out = _out(scheduler.allnodes())
     except SILENT as error:
         return [_silence(error)]
     return [out[name] for name in sorted(names) if name in out]
@@ -54,12 +55,6 @@ def _out(nodes: Iterable[Any]) -> dict[str, str]:
     """Name of each node that takes no job -> why, in one line."""
     said = [slurm.node(node.descr) for node in nodes]
     return {it.name: Against(f"{it.name} is {it.out}", [it.name], How.OUT) for it in said if it.out}
-
-
-def _nodes(scheduler: Any) -> Any:
-    if scheduler.registered_name not in slurm.SCHEDULERS:
-        return None
-    return scheduler.allnodes()
 
 
 def _silence(error: Exception) -> str:

@@ -17,7 +17,9 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from assay import files
 from assay.node.recorded import HIDDEN
 
 
@@ -33,27 +35,11 @@ class Doubt(str):
     __slots__ = ()
 
 
-#: Directories of a distribution.
-SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64")
-
-#: Beginnings of variables that change only what is printed, or how a program crashes.
-PRINTED = (
-    *("UCX_LOG_", "UCX_PROTO_INFO", "UCX_PRINT_", "UCX_WARN_"),  # the log of UCX
-    *("UCX_HANDLE_ERRORS", "UCX_ERROR_", "UCX_GDB_COMMAND"),  # what UCX does in a crash
-    "UCX_VFS_",  # UCX shows its objects as files
-    *("HWLOC_HIDE_ERRORS", "I_MPI_DEBUG", "MPICH_ENV_DISPLAY", "MPICH_VERSION_DISPLAY"),
-    *("LD_BIND_NOW", "LD_WARN", "LD_VERBOSE"),  # symbols are looked up before the program begins
+#: Kind of settings -> their names, or beginnings of them; ``settings.yaml`` explains each kind.
+SETTINGS = files.read_shape(
+    Path(__file__).with_name("settings.yaml"), dict[str, tuple[str, ...]], ValueError
 )
-
-#: Words in names of settings of Open MPI that change only what is printed.
-PRINTED_BY_MPI = ("_verbose", "_warn_", "show_load_errors", "help_aggregate", "report_bindings")
-
-#: Variables whose effect is judged by the libraries that were loaded, because modules set
-#: LD_LIBRARY_PATH on many machines. The witness sets the others.
-SEARCH = ("LD_LIBRARY_PATH", "LD_DEBUG", "LD_DEBUG_OUTPUT")
-
-#: Variables that choose the transport: nobody but the case, the stack or the machine may.
-CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl", "FI_PROVIDER")
+SYSTEM, PRINTED, SEARCH = (SETTINGS[kind] for kind in ("system", "printed", "search"))
 
 
 @dataclass(frozen=True)
@@ -93,9 +79,9 @@ class Machine:
 
 def _classed(variable: str, said: str, mend: str) -> str:
     """A line about a setting that nobody requested, in its class."""
-    if variable.startswith(PRINTED) or any(word in variable for word in PRINTED_BY_MPI):
+    if variable.startswith(PRINTED) or any(word in variable for word in SETTINGS["printed_by_mpi"]):
         return Note(f"{said.removesuffix(',')}; it changes no measurement")
-    if variable in CHOOSING:
+    if variable in SETTINGS["choosing"]:
         return f"{said} and chooses another transport: {mend}"
     return Doubt(f"{said} and may change what is measured: {mend}")
 

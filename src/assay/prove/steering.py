@@ -24,7 +24,7 @@ from assay.node.lists import numbers
 from assay.node.recorded import HIDDEN, listed, recorded
 from assay.parse.reading import Process
 from assay.parse.ucx_log import UcxLog
-from assay.prove.plan import CHOOSING, PRINTED, SEARCH, SYSTEM, Doubt, Machine, Note
+from assay.prove.plan import PRINTED, SEARCH, SETTINGS, SYSTEM, Doubt, Machine, Note
 
 #: The script and its list, the files that it leaves of each rank, and the file that it leaves of
 #: the job.
@@ -35,21 +35,7 @@ RANKS, LOADED, JOB = "rank.*.*", "loaded.*.*", "assay.witness"
 #: Command of the job script, after the benchmark. Only its own shell knows its functions.
 OF_JOB = f'"$assay_stage"/{WITNESS.name} job $(compgen -A function -A alias)'
 
-#: Settings that only mpirun reads: where ranks are placed, and how they are bound.
-PLACING = ("OMPI_MCA_rmaps", "PRTE_MCA_rmaps", "PRTE_MCA_hwloc")
-
-#: Variables of libraries that compute: number and place of threads, and the code of a BLAS.
-COMPUTING = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "BLIS_", "MKL_")
-
-#: Variables of what starts the ranks: other components of Open MPI, another topology, other MPIs.
-#: Only the job script's are judged, because mpirun sets some of them for the ranks.
-STARTING = ("OPAL_", "PMIX_MCA_", "HWLOC_", "MPICH_", "MPIR_", "I_MPI_", "MV2_")
-
-#: Variables that name files of settings.
-NAMING_FILES = ("UCX_CONFIG_DIR", "OMPI_MCA_mca_base_param_files")
-
-#: Functions by which a shell loads modules; Spack exports its own.
-MODULES = {"module", "ml", "spack"}
+COMPUTING = SETTINGS["computing"]
 
 #: Libraries that the dynamic linker loads into each program (ld.so(8)).
 PRELOADED = "/etc/ld.so.preload"
@@ -90,9 +76,7 @@ class Steering:
 class Node:
     """What the job script says of its node, after the benchmark.
 
-    :ivar job: what steered the job script itself.
     :ivar programs: paths of mpirun and ucx_info, without symbolic links.
-    :ivar functions: functions and aliases in the shell of the job script.
     :ivar libraries: path of each library of MPI and UCX that a rank loaded -> its SHA-256.
     :ivar cores: processor -> the processors of its core.
     :ivar numa: processor -> its NUMA node.
@@ -179,7 +163,7 @@ def processes(names: Iterable[str]) -> set[Process]:
 
 def steering_of_job(process: Steering) -> Steering:
     """What steers any program by the job script: the dynamic linker, and the start of ranks."""
-    judged = ("LD_", "GLIBC_", "MALLOC_", *STARTING)
+    judged = ("LD_", "GLIBC_", "MALLOC_", *SETTINGS["starting"])
     return replace(process, variables={k: v for k, v in process.variables.items()
                                        if k.startswith(judged)})  # fmt: skip
 
@@ -197,8 +181,6 @@ def machine(
 
     What the job has, and the process that submitted it has not, comes from the modules and the
     configuration of the site.
-
-    :param extras: those of the stack.
     """
     roots = [f"{prefix}/etc" for prefix in _prefixes(node.programs)]
     roots += [
@@ -207,7 +189,9 @@ def machine(
         for root in (path, f"{posixpath.dirname(path)}/etc")
     ]
     # The stack may name a file or a directory of settings.
-    roots += [asked[name] for name in NAMING_FILES if asked.get(name, "").startswith("/")]
+    roots += [
+        asked[name] for name in SETTINGS["naming_files"] if asked.get(name, "").startswith("/")
+    ]
     if "image" in extras:  # its programs have a prefix that is not seen from outside
         roots.append("/opt")
     # A file of the user may set variables in the shell of the job, too.
@@ -245,7 +229,7 @@ def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> li
         if name == "BASH_ENV" or (
             name.startswith(("OMPI_MCA_", "PRTE_MCA_"))
             and name not in machine.variables
-            and (name in asked or not name.startswith(PLACING))
+            and (name in asked or not name.startswith(SETTINGS["placing"]))
         ):
             continue  # Open MPI itself reports the settings that its ranks read
         if narrowed(name, value, asked):
@@ -258,7 +242,7 @@ def unasked(process: Steering, asked: Mapping[str, str], machine: Machine) -> li
     for where, _, name, value in process.files:
         variable = f"OMPI_MCA_{name}"
         # The environment counts more than a file. Open MPI itself reports how it chose.
-        if name not in asked and variable not in asked and variable not in CHOOSING:
+        if name not in asked and variable not in asked and variable not in SETTINGS["choosing"]:
             found += machine.setting(where, name, value)
     return found
 
@@ -281,8 +265,6 @@ def hidden(node: Node, script: str, given: Mapping[str, str]) -> list[str]:
     """Functions and aliases of a person that hide a program of the job script, one line each.
 
     What a command of the site defines in the job, as Spack does, is the machine's.
-
-    :param script: the text of the job script.
     """
     words = set(re.findall(r"[\w.+-]+", script))
     own = set(re.findall(r"^\s*([\w.+-]+)\s*\(\)", script, re.MULTILINE))
@@ -293,7 +275,7 @@ def hidden(node: Node, script: str, given: Mapping[str, str]) -> list[str]:
             f"of this name: unset {'BASH_ENV, which is ' + by if by else 'it where it is exported'}"
         )
         for name in node.functions
-        if name in words - own - MODULES and (by or f"BASH_FUNC_{name}%%" in given)
+        if name in words - own - {*SETTINGS["modules"]} and (by or f"BASH_FUNC_{name}%%" in given)
     ]
 
 
@@ -350,9 +332,7 @@ def foreign(
 ) -> list[str]:
     """Libraries that are neither of the distribution nor beside the programs of the stack.
 
-    :param libraries: paths of loaded libraries of MPI and UCX.
     :param programs: paths of programs of the stack; what is below their prefix belongs to it.
-    :param own: other directories of the stack.
     :param directories: of a stack of modules, where the environment let the linker look. What is
         elsewhere was named when the programs were built; it is stated.
     """

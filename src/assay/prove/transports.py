@@ -1,14 +1,5 @@
 """Transports: how to force one in each generation of UCX, and how to prove that it was used.
 
-posix, sysv, cma and tcp were run with UCX 1.13.1, 1.15.0, 1.16.0, 1.18.1, 1.20.1 (tcp over eth0),
-1.21.0 and 1.22.0. rc_verbs and ud_verbs were run with 1.13.1, over soft-RoCE only. The others were
-not yet run; their names are those of the sources of UCX. ``self`` is in all lists of
-:data:`TRANSPORTS`. Without it a rank opens its endpoint to itself over the transport under test,
-and UCX before 1.15 does not distinguish that endpoint from one to a peer. cma and knem cannot carry
-active messages (UCX_TLS=cma alone ends with "no active messages transport"), so posix carries small
-messages. rc_verbs and dc_mlx5 connect over UD. The aliases ``rc_v`` and ``dc_x`` allow UD for that
-and for nothing else; ``UCX_TLS=rc_verbs`` alone ends with "no auxiliary transport".
-
 =============  ====================  ==========================================================
 UCX            reports               proof of the path
 =============  ====================  ==========================================================
@@ -34,22 +25,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import msgspec
+
+from assay import files
 from assay.parse import ucx_log
 from assay.parse.reading import Process
 from assay.parse.ucx_log import UcxLog, transport_of
 
 
-@dataclass(frozen=True)
-class Transport:
-    """One data path.
-
-    :ivar tls: value of UCX_TLS.
-    :ivar small: the UCX transport of small messages.
-    :ivar large: the UCX transport of large messages.
-    :ivar network: whether it runs over a network device (UCX_NET_DEVICES).
-    :ivar gid: whether it addresses its peer by a GID (UCX_IB_GID_INDEX).
-    """
+class Transport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A data path has tls, small and large; ``transports.yaml`` explains them."""
 
     tls: str
     small: str
@@ -63,22 +50,7 @@ class Transport:
         return "collective over a network" if self.network else "collective"
 
 
-TRANSPORTS: Mapping[str, Transport] = {
-    "posix": Transport("posix,self", "posix", "posix"),
-    "sysv": Transport("sysv,self", "sysv", "sysv"),
-    "cma": Transport("posix,cma,self", "posix", "cma"),
-    "tcp": Transport("tcp,self", "tcp", "tcp", network=True),
-    "knem": Transport("posix,knem,self", "posix", "knem"),
-    "xpmem": Transport("xpmem,self", "xpmem", "xpmem"),
-    "ugni": Transport("ugni,self", "ugni_smsg", "ugni_rdma", network=True),
-    "srd": Transport("srd,self", "srd", "srd", network=True),
-    "rc_mlx5": Transport("rc_x,self", "rc_mlx5", "rc_mlx5", network=True, gid=True),
-    "dc_mlx5": Transport("dc_x,self", "dc_mlx5", "dc_mlx5", network=True, gid=True),
-    "ud_mlx5": Transport("ud_x,self", "ud_mlx5", "ud_mlx5", network=True, gid=True),
-    "rc_verbs": Transport("rc_v,self", "rc_verbs", "rc_verbs", network=True, gid=True),
-    "ud_verbs": Transport("ud_verbs,self", "ud_verbs", "ud_verbs", network=True, gid=True),
-}
-
+TRANSPORTS = files.read_shape(Path(__file__).with_suffix(".yaml"), dict[str, Transport], ValueError)
 
 #: Transports that tests use on every partition that has them. A machine that describes itself
 #: offers all that its UCX opens.
@@ -97,7 +69,6 @@ class Proof:
     :ivar means: kind of proof, as in :class:`assay.parse.ucx_log.Carried`.
     :ivar ucx: the versions that ran, None if no process named its version.
     :ivar lanes: for each lane, its largest share of any one message size.
-    :ivar problems: what is wrong or unproven, one line each; empty for a proven run.
     """
 
     means: str
@@ -109,9 +80,8 @@ class Proof:
 def unusable(transport: str, ucx_version: str, device: str | None = None) -> str | None:
     """Why this UCX cannot run the transport (over `device`), None if it can.
 
-    :raises ValueError: the transport is unknown, or the version is invalid.
+    :raises ValueError: the version is invalid.
     """
-    _of(transport)
     version = _version(ucx_version)
     if version < (1, 13):
         return f"UCX {ucx_version}: the logs of UCX before 1.13 are not known"
@@ -132,11 +102,10 @@ def transport_variables(
     :param ucx_version: UCX version of the stack (``1.13.1``), which decides what UCX can report.
     :param device: value of UCX_NET_DEVICES (``eth0``, ``mlx5_0:1``) for a transport over a
         network; None leaves the choice to UCX.
-    :param gid_index: index of the GID by which the peer finds the device, for a transport that
-        uses one; None leaves the choice to UCX.
-    :raises ValueError: the transport is unknown, or the version is invalid.
+    :param gid_index: the same of UCX_IB_GID_INDEX, for a transport that addresses by a GID.
+    :raises ValueError: the version is invalid.
     """
-    chosen = _of(transport)
+    chosen = TRANSPORTS[transport]
     version = _version(ucx_version)
     variables = {"UCX_TLS": chosen.tls, "UCX_LOG_LEVEL": "info"}
     if chosen.network and device:
@@ -194,9 +163,8 @@ def prove_transport(
     :param sizes: the sizes that the benchmark sent, as for :func:`assay.parse.ucx_log.carriers`.
     :param ucx_version: the version that the stack states; None to accept any.
     :param processes: number of started processes; each must have left its log. None to accept any.
-    :raises ValueError: the transport is unknown.
     """
-    chosen = _of(transport)
+    chosen = TRANSPORTS[transport]
     if not log.processes:
         return Proof(ucx_log.NONE, None, {}, ("UCX printed nothing: is the pml ucx?",))
     carried = ucx_log.carriers(log, sizes)
@@ -368,12 +336,6 @@ def _missing_lane(carried: ucx_log.Carried, sizes: Sequence[int], chosen: Transp
         largest = f"messages of {max(sizes)} B" if sizes else "any message"
         problems.append(f"{', '.join(sorted(lanes))}, not {chosen.large} alone, carried {largest}")
     return problems
-
-
-def _of(transport: str) -> Transport:
-    if transport not in TRANSPORTS:
-        raise ValueError(f"unknown transport {transport!r}: one of {', '.join(TRANSPORTS)}")
-    return TRANSPORTS[transport]
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ was tried with the versions in :data:`TRIED`. With another version, run ``tests/
 from __future__ import annotations
 
 import functools
+from importlib import import_module
 
 #: Versions of ReFrame that this package was tried with.
 TRIED = ("4.9.3", "4.10.4")
@@ -15,15 +16,6 @@ TRIED = ("4.9.3", "4.10.4")
 @functools.cache
 def install() -> None:
     """Replace the functions of ReFrame that have to be replaced, once."""
-    # The imports are here because reports are also read on machines without ReFrame.
-    from assay.reframe_compat import (  # noqa: PLC0415
-        polling,
-        runner,
-        schedulers,
-        secrets,
-        selection,
-        warnings,
-    )
-
-    for part in (secrets, warnings, schedulers, runner, polling, selection):
-        part.install()
+    # Imported here, because reports are also read on machines without ReFrame.
+    for part in ("secrets", "warnings", "schedulers", "runner", "polling", "selection"):
+        import_module(f"{__name__}.{part}").install()

@@ -17,14 +17,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from reframe.core import backends
-from reframe.core.exceptions import (
-    ConfigError,
-    ForceExitError,
-    JobError,
-    JobNotStartedError,
-    SpawnedProcessError,
-)
+from reframe.core import backends, exceptions
 from reframe.core.schedulers import local, slurm
 from reframe.utility import osext
 
@@ -54,7 +47,7 @@ def patience() -> float:
     try:
         return float(os.environ.get(PATIENCE, PATIENCE_S))
     except ValueError:
-        raise ConfigError(
+        raise exceptions.ConfigError(
             f"{PATIENCE}={os.environ[PATIENCE]!r} is not a number of seconds; write it like 120"
         ) from None
 
@@ -82,7 +75,7 @@ def run_command(
         out, code = "", TIMED_OUT
         err = f"{_program(cmd)} did not end within {timeout:g} s"
     if check and code != 0:
-        raise SpawnedProcessError(cmd, out, err, code)
+        raise exceptions.SpawnedProcessError(cmd, out, err, code)
     return subprocess.CompletedProcess(cmd, code, out, err)
 
 
@@ -90,7 +83,7 @@ def _program(cmd: Any) -> str:
     return str(cmd.split()[0] if isinstance(cmd, str) else cmd[0])
 
 
-def _what(error: SpawnedProcessError) -> str:
+def _what(error: exceptions.SpawnedProcessError) -> str:
     """One line about a command that failed."""
     said = " ".join(str(error.stderr or "").split()) or f"exit code {error.exitcode}"
     name = _program(error.command)
@@ -115,7 +108,6 @@ class _Job(slurm._SlurmJob):  # type: ignore[misc]
     :ivar cancelled: when the job was first cancelled; None before that.
     :ivar again: when the job may be cancelled again.
     :ivar why: why the job was cancelled, if that makes its case fail.
-    :ivar said: the error message of scancel.
     """
 
     kind, since = "", 0.0
@@ -159,12 +151,12 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         try:
             self._ask(asked)
             self._silent = None
-        except SpawnedProcessError as error:
+        except exceptions.SpawnedProcessError as error:
             self._unanswered(error, began)
         for job in asked:
             self._watch(job)
 
-    def _unanswered(self, error: SpawnedProcessError, began: float) -> None:
+    def _unanswered(self, error: exceptions.SpawnedProcessError, began: float) -> None:
         """Ends the run if Slurm has not answered for too long, since `began` or before.
 
         :raises ForceExitError: the run ends; ReFrame aborts all cases.
@@ -176,7 +168,9 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             self._dead = True
             left = " ".join(self._asked)
             mend = f"; when it does again: scancel {left}" if left else ""
-            raise ForceExitError(f"Slurm did not answer for {silent:.0f} s: {_what(error)}{mend}")
+            raise exceptions.ForceExitError(
+                f"Slurm did not answer for {silent:.0f} s: {_what(error)}{mend}"
+            )
 
     def _ask(self, jobs: list[Any]) -> None:
         """Updates the state of the jobs.
@@ -219,12 +213,12 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         """Ends the job for ReFrame, and makes its case fail."""
         job.given_up = True
         before = f"{job.why}; " if job.why else ""
-        job._exception = JobError(f"{before}the job {what}; given up", job.jobid)
+        job._exception = exceptions.JobError(f"{before}the job {what}; given up", job.jobid)
 
     def _end(self, job: Any, why: str = "") -> None:
         if why and not job.why:
             job.why = why
-            job._exception = JobError(why, job.jobid)
+            job._exception = exceptions.JobError(why, job.jobid)
         self.cancel_many([job])
 
     def cancel(self, job: Any) -> None:
@@ -241,7 +235,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             job.pause *= 2
             try:
                 run_command(f"scancel {job.jobid}", check=True)
-            except SpawnedProcessError as error:
+            except exceptions.SpawnedProcessError as error:
                 job.said = _what(error).removeprefix("scancel: ")
                 self.log(f"scancel {job.jobid}: {job.said}")
             else:
@@ -265,12 +259,12 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
     def sbatch(self, args: list[str]) -> Any:
         # If a site names the errors after which to submit again, ReFrame submits again forever.
         if why := deadline.reached():
-            raise JobNotStartedError(f"not submitted: {why}")
+            raise exceptions.JobNotStartedError(f"not submitted: {why}")
         while True:
             began = time.monotonic()
             try:
                 done = super().sbatch(args)
-            except SpawnedProcessError as error:
+            except exceptions.SpawnedProcessError as error:
                 # After one that was killed, a second one might submit a second job.
                 if error.exitcode != TIMED_OUT and not SILENT.search(_what(error)):
                     raise
@@ -290,7 +284,7 @@ class _BoundedSqueue(_Bounded, slurm.SqueueJobScheduler):  # type: ignore[misc]
         command = f"{squeue} -h -t all -j {','.join(job.jobid for job in jobs)}"
         done = run_command(f'{command} -o "%i|%T|%N|%r"')
         if done.returncode != 0 and "Invalid job id" not in done.stderr:
-            raise SpawnedProcessError(command, done.stdout, done.stderr, done.returncode)
+            raise exceptions.SpawnedProcessError(command, done.stdout, done.stderr, done.returncode)
         lines: dict[str, list[Any]] = {}
         for match in re.finditer(
             rf"^({self._jobid_patt})\|(?P<state>\S+)\|(?P<nodes>\S*)\|(?P<reason>.*)$",
@@ -319,7 +313,7 @@ def _poll_local(self: Any, of_reframe: Any, *jobs: Any) -> None:
     for job in jobs:
         running = job and job.jobid and not self.finished(job) and not job.cancel_time
         if running and (why := deadline.reached()):
-            job._exception = JobError(f"cancelled: {why}")
+            job._exception = exceptions.JobError(f"cancelled: {why}")
             self.cancel(job)
 
 

@@ -21,11 +21,7 @@ from assay.reframe_compat import dependencies
 class Attempts:
     """The state of one case.
 
-    :ivar launches: number of its jobs that were begun.
     :ivar samples: for each metric the values of all launches, in their order.
-    :ivar ratios: of each of these launches what must be plausible.
-    :ivar rows: of each of these launches what its program printed.
-    :ivar stagedir: the stage directory of the last launch, with its output.
     :ivar failure: the failure that settled the case: no further launch can turn it into a pass;
         None while the case is not settled.
     :ivar disturbed: number of launches that do not count, because the machine was busy.

@@ -18,43 +18,18 @@ from reframe.core.backends import getlauncher
 from reframe.core.logging import getlogger
 from reframe.utility.typecheck import Duration
 
-from assay import slurm
+from assay import files, slurm
 
 #: How long a job may wait in the queue if the site sets no limit.
 MAX_PENDING = "1d"
 
-#: Launchers of ReFrame for mpirun, and those that start a remote shell.
-_MPIRUN = ("mpirun", "mpirun-openmpi", "mpirun-intelmpi", "mpiexec")
-_SHELLS = ("clush", "pdsh", "ssh")
+_WORDS = files.read_yaml(Path(__file__).with_name("jobs.yaml"), ValueError)
+HANDING_ON = (*_WORDS["starters"], "local", "mpirun")
+NUMBERED = re.compile(_WORDS["numbered"])
+_GPUS = re.compile(_WORDS["gpus"])
 
-#: Programs that start ranks, and those known to hand them the variables of the job on all nodes.
-_STARTERS = ("aprun", "flux", "ibrun", "jsrun", "lrun", "srun")
-HANDING_ON = (*_STARTERS, "local", "mpirun")
-
-#: An option that asks for GPUs, and one that states their number for the whole job.
-_GPUS = re.compile(r"gres={|(gres|tres)\S*[=: ]\S*gpu|--gpus|(^| )-G *[\w{]|gpus?=|(^| )-gpu ")
-_IN_ALL = re.compile(r"--gpus[= ]|-G")
-
-#: Names of placeholders that stand for a number of GPUs.
-_NUMBER = re.compile(
-    r"n|num|number|count|((n|num|number_of)_?)?(gpu|device|accelerator)s?(_(per_\w+|count|num))?"
-)
-
-#: Names of resources without which a site may refuse a job, or charge somebody else.
-_ACCOUNT = re.compile(r"account|project|qos|queue|allocation|file_?system")
-
-#: Options of Slurm by which a site says how nodes are shared.
-_SHARING = re.compile(r"--exclusive|--oversubscribe|--share|(^| )-s( |$)")
-
-#: Scheduler -> a limit of time in its options; that of all others.
-_TIMES = {
-    **dict.fromkeys(slurm.SCHEDULERS, re.compile(r"(?:--time[= ]|(?:^| )-t ?)([\d:-]+)")),
-    "lsf": re.compile(r"(?:^| )-W ([\d:]+)"),
-}
-_TIME = re.compile(r"(?:walltime|h_rt)=([\d:]+)")
-
-#: Options of mpirun that say how many ranks there are.
-NUMBERED = re.compile(r" -{1,2}(n|np|c|N|ppn|perhost|npernode|nperhost|map-by)[ =]?\S*\d")
+#: Scheduler -> a limit of time in its options; of those that are not here ``time``.
+_TIMES = {**dict.fromkeys(slurm.SCHEDULERS, _WORDS["time_of_slurm"]), "lsf": _WORDS["time_of_lsf"]}
 
 #: Lines that were said in this process.
 _said: set[str] = set()
@@ -62,7 +37,7 @@ _said: set[str] = set()
 
 def seconds(scheduler: str, option: str) -> float | None:
     """The limit of time in an option of a scheduler [s]; None if it has none."""
-    match = _TIMES.get(scheduler, _TIME).search(option)
+    match = re.search(_TIMES.get(scheduler, _WORDS["time"]), option)
     if match is None:
         return None
     days, _, clock = match[1].rpartition("-")
@@ -76,11 +51,7 @@ def seconds(scheduler: str, option: str) -> float | None:
 
 
 def shortest_limit(scheduler: str, access: Iterable[str], time_limit: Any) -> tuple[float, str]:
-    """The shortest limit of time of a partition [s], and what states it; 0 if nothing does.
-
-    :param access: options of the partition.
-    :param time_limit: of the partition, as ReFrame reads it.
-    """
+    """The shortest limit of time of a partition [s], and what states it; 0 if nothing does."""
     limits = {f"access: {option}": seconds(scheduler, option) or 0.0 for option in access}
     limits["time_limit"] = float(Duration(time_limit)) if time_limit else 0.0
     return min(((limit, where) for where, limit in limits.items() if limit), default=(0.0, ""))
@@ -91,7 +62,7 @@ def unable(launcher: type[Any], parallel: bool, local: bool) -> str:
 
     :param local: the scheduler starts jobs where ReFrame runs.
     """
-    if parallel and issubclass(launcher, tuple(map(getlauncher, _SHELLS))):
+    if parallel and issubclass(launcher, tuple(map(getlauncher, _WORDS["shells"]))):
         return "starts a shell, and no ranks"
     if local and issubclass(launcher, getlauncher("srunalloc")):
         return "leaves the job script where ReFrame runs: take slurm with srun"
@@ -105,12 +76,14 @@ def starter(launcher: Any, words: str) -> str:
     """
     if isinstance(launcher, getlauncher("local")):
         return "local"
-    if isinstance(launcher, tuple(map(getlauncher, _MPIRUN))):
+    if isinstance(launcher, tuple(map(getlauncher, _WORDS["mpirun"]))):
         return "mpirun"
     names = [Path(word).name for word in words.split()]
     if {*names} & {"mpirun", "mpiexec", "orterun", "prterun"}:
         return "mpirun"
-    return next((name for name in names if name in _STARTERS), str(launcher.registered_name))
+    return next(
+        (name for name in names if name in _WORDS["starters"]), str(launcher.registered_name)
+    )
 
 
 def _placeholders(options: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -132,12 +105,9 @@ def say_once(partition: str, what: str) -> None:
 class Request:
     """What a job asks for before its resources are filled in.
 
-    :ivar scheduler: the name of the scheduler.
-    :ivar access: options of the partition.
     :ivar own: options of the case, and of the command line.
     :ivar resources: resource of the partition -> its options.
     :ivar extras: extras of the partition, which may fill a placeholder.
-    :ivar processes, nodes: how many of each.
     """
 
     scheduler: str
@@ -196,14 +166,14 @@ class Request:
         """Values for the placeholders of a resource for GPUs, as far as they are known."""
         values: dict[str, Any] = {}
         for option, before, name in _placeholders(options):
-            number = wanted * self.nodes if _IN_ALL.match(option) else wanted
+            number = wanted * self.nodes if re.match(_WORDS["in_all"], option) else wanted
             if "per-task" in option:
                 number = max(1, wanted * self.nodes // self.processes)
             if name in self.extras:
                 values[name] = self.extras[name]
             elif before.endswith("gres="):
                 values[name] = f"gpu:{number}"
-            elif _NUMBER.fullmatch(name):
+            elif re.fullmatch(_WORDS["number"], name):
                 values[name] = number
         return values
 
@@ -218,7 +188,7 @@ class Request:
         hints = []
         for resource, options in self.resources.items():
             names = [name for _, _, name in _placeholders(options)]
-            if not names or not _ACCOUNT.search(resource):
+            if not names or not re.search(_WORDS["account"], resource):
                 continue
             known = dict(self.extras)
             for values in given:
@@ -237,7 +207,8 @@ class Request:
     @property
     def exclusive(self) -> bool:
         """Whether ReFrame shall ask Slurm for whole nodes: nothing says how they are shared."""
-        return self.scheduler in slurm.SCHEDULERS and not _SHARING.search(" ".join(self.options))
+        stated = re.search(_WORDS["sharing"], " ".join(self.options))
+        return self.scheduler in slurm.SCHEDULERS and not stated
 
     def whole_nodes(self, memory: bool) -> tuple[list[str], str]:
         """Options that ask for whole nodes beside :attr:`exclusive`, and a hint if none are known.

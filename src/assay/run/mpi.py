@@ -33,9 +33,6 @@ FEW, MANY = 16, 256
 #: Files of the sweep before the one that is judged, by their ends.
 FIRST = "first-sweep"
 
-#: Names that programs use for their number of ranks (keys of ``Parsed.facts``).
-RANK_FACTS = ("ranks", "processes", "CommWorldProcs")
-
 #: The share of a core that a rank has at least while it computes: half if two share one.
 LEAST_OF_A_CORE = 0.75
 
@@ -55,7 +52,7 @@ fi""".splitlines()
 
 def ranks_said(parsed: Parsed) -> int | None:
     """How many ranks a program says that its world has; None if it does not say."""
-    for fact in RANK_FACTS:
+    for fact in ("ranks", "processes", "CommWorldProcs"):  # by what each program calls it
         if fact in parsed.facts:
             return int(parsed.facts[fact] or 0)
     # HPL ends at once in a world that is smaller than its grid.

@@ -38,11 +38,7 @@ class _Kind(type):
 
 
 def kind(name: str, fits: Callable[[Any], bool]) -> type:
-    """A type of variables.
-
-    :param name: what its values are, in words.
-    :param fits: whether a value is one of them.
-    """
+    """A type of variables."""
     return _Kind(name, (), {"fits": staticmethod(fits)})
 
 

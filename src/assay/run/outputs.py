@@ -26,7 +26,6 @@ def read_output(
 
     Values that were rounded away (:attr:`assay.parse.Parsed.rounded`) are no problem here.
 
-    :param read: the parser, for the outputs in the stage directory.
     :param program: what messages call the program if its output does not say its name.
     :param failed: whether the launch failed for another reason, too. Otherwise an error of `read`
         that is no :class:`ParseError` is one of the test, and is passed on.
@@ -96,10 +95,7 @@ def in_declared_units(
 
 
 def too_good(judged: Iterable[Metric], declared: Mapping[str, str], ratios: Ratios) -> bool:
-    """Whether a number is too good. Other work only makes numbers worse, and excuses none.
-
-    :param declared: unit of each metric.
-    """
+    """Whether a number is too good. Other work only makes numbers worse, and excuses none."""
     for metric in judged:
         worse = metrics.fault(declared[metric.name])
         low, high, value = metric.lower, metric.upper, metric.value or 0.0

@@ -53,8 +53,6 @@ def given_environment(of_site: Sequence[Any]) -> dict[str, str]:
 
     ReFrame loads the modules and variables of a system into it. A person may have loaded modules
     that the site names, or found them loaded at login.
-
-    :param of_site: its environments, see :func:`environments`.
     """
     modules, of_system = rt.runtime().modules_system, of_site[0].env_vars
     named = [each for environ in of_site for each in environ.modules_detailed]

@@ -106,7 +106,6 @@ def in_another_mode(
     A program may create a file in one mode, and open it again in another one to write it. The mode
     in which it was seen in more than half of all looks counts.
 
-    :param files: the files under test, as the processes held them open.
     :param written: look at those that were open for writing; otherwise, at the other ones.
     """
     problems = []

@@ -48,15 +48,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     A test states by variables of ReFrame what runs, and where: by feature words of partitions and
     stacks, not by names of sites.
 
-    Every test must meet these conditions:
-
-    - The benchmark itself ended with exit code 0.
-    - The output is complete, is from a known program and version, and has no problem.
-    - Every declared metric is there and finite.
-    - Every metric has a reference, or the site's reason for having none.
-
-    :class:`assay.run.mpi.MpiCheck` adds the size of the world, and its mixins add the data path
-    under test.
+    docs/adding-a-benchmark.md has what each base class enforces.
 
     A test runs in these phases, in which it may add hooks; it overrides no hook of this class.
 
@@ -456,9 +448,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if skipped.exists() and not Path(launch.FILE).exists():
             self.leave_out("not-here", True, skipped.read_text(encoding="utf-8").strip())
         if refused.exists():
-            problems = [refused.read_text(encoding="utf-8").strip()]
-            self._conclude(Verdict.FAIL, problems)
-            self._refuse(problems)
+            self._fail([refused.read_text(encoding="utf-8").strip()], SanityError)
 
     def _launch(self) -> tuple[list[str], store.Seconds]:
         """Problems of the launch, its duration and its start since the epoch [s]."""
@@ -470,9 +460,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 waited = self.max_pending_time
                 limit = f"; its limit was {waited:.0f} s" if waited else ""
                 return [f"its job never began{limit}"], unknown
-            return [
-                f"the job script did not reach its end: killed, or out of time{self._last_words()}"
-            ], unknown
+            said = "the job script did not reach its end: killed, or out of time"
+            return [f"{said}{self._last_words()}"], unknown
         except ValueError as torn:
             return [str(torn)], unknown
         times = store.Seconds(ended.end - ended.begin, ended.begin)
@@ -849,9 +838,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._attempts.failure = failure
         raise failure
 
-    def _fail(self, problems: list[str]) -> NoReturn:
+    def _fail(self, problems: list[str], kind: Any = PerformanceError) -> NoReturn:
         self._conclude(Verdict.FAIL, problems)
-        self._refuse(problems, PerformanceError)
+        self._refuse(problems, kind)
 
     # Facts of the case and of its place ----------------------------------------------------------
 

@@ -44,7 +44,6 @@ ENDINGS = ("svg", "png", "csv")
 class Figure:
     """A drawing, with the text and numbers for a reader who cannot see it.
 
-    :ivar name: the words from which the names of its files are made.
     :ivar numbers: its numbers for programs: a head with the units, and one row for each point,
         unrounded.
     :ivar pivot: the table that the page shows, its head first; empty if it shows `numbers`.

@@ -32,7 +32,6 @@ SIZES_OF_A_CELL = ("file_size", "record_size")
 
 #: (size of the file [B], size of a record [B]) -> the value of a cell.
 Cells = dict[tuple[float, float], float]
-Ends = tuple[float, float]
 
 #: Unit of the colour bar of a grid of bytes per second.
 RATE = "MB/s"
@@ -307,7 +306,13 @@ def heat_maps(cases: Iterable[Case]) -> list[list[Figure]]:
 
 
 def _of_sizes(  # noqa: PLR0913, PLR0917
-    case: Case, cells: Cells, label: str, column: str, mode: str, unit: str, scale: Ends
+    case: Case,
+    cells: Cells,
+    label: str,
+    column: str,
+    mode: str,
+    unit: str,
+    scale: tuple[float, float],
 ) -> Figure:
     """One operation in one mode; the table has a row for each record size."""
     operation = " ".join(filter(None, (_MODES.get(mode, ""), column.replace("_", " "))))

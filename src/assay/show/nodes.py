@@ -66,7 +66,6 @@ class Row:
         accuses it, or if a case on it is undecided, or failed and did not find that only others are
         at fault. A node without these is PASS if all its parts are, else NOT MEASURED.
     :ivar reasons: why it is not PASS, the strongest first, one line each.
-    :ivar tests: the tests that accuse it, or leave it undecided.
     :ivar parts: kind -> the verdict on it, for a node.
     """
 

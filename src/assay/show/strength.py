@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.judge import ANY, YARDSTICKS, Verdict
+from assay.judge.references import CALIBRATION, PUBLISHED, SHARED, SITE
 from assay.metrics import fault
 from assay.store.cases import Case, grouped
 from assay.store.record import Metric
@@ -28,18 +29,13 @@ SIDES = {
 }
 
 #: Yardstick -> in words, after a number of cases.
-WORDS = dict(
-    zip(
-        YARDSTICKS,
-        (
-            "by references of the site",
-            "by the calibration of this machine",
-            "by a baseline of such a machine",
-            "by what machines of this hardware publish",
-            "by bounds of any machine",
-        ),
-    )
-)
+WORDS = {
+    SITE: "by references of the site",
+    CALIBRATION: "by the calibration of this machine",
+    SHARED: "by a baseline of such a machine",
+    PUBLISHED: "by what machines of this hardware publish",
+    ANY: "by bounds of any machine",
+}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,10 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from assay import files, metrics
 from assay.deadline import REACHED
@@ -176,46 +179,26 @@ def coverage(cases: Iterable[Case]) -> dict[str, int]:
 
 def closing_lines(view: View) -> list[str]:
     """The last lines of a run: causes, reasons, counts and verdict."""
-    session, counts, ordered = view.session, view.counts, sorted_cases(view.cases)
-    named = [(case, f"{case.display_name} @{case.where}") for case in ordered]
-    lines = [f"{c.verdict.value} {name}: {c.why}" for c, name in named if c.verdict in RED]
-    lines += remedies.lines(ordered)
-    lines += [
-        f"{case.verdict.value} after {case.launches} launches: {name}"
-        for case, name in named
-        if case.launches > (LAUNCHES_TO_PASS if case.verdict in GREEN else 1)
-        if case.verdict is not None
-    ]
-    lines += [
-        f"not judged, {case.busy}: {name}: {'; '.join(case.not_judged)}"
-        for case, name in named
-        if case.not_judged
-    ]
-    for why, cases in reasons_not_run(ordered).items():
-        names = ", ".join(dict.fromkeys(case.test for case in cases))
-        kind = "not finished" if cases[0].aborted else "not run"
-        lines.append(f"{kind}: {why}: {_cases(len(cases))} of {names}")
-    for why, cases in reasons_not_run(session.others).items():
-        names = ", ".join(dict.fromkeys(case.test for case in cases))
-        lines.append(f"not of Assay, in no verdict: {why} in ReFrame: {names}")
-    lines += [f"not measured: {note}" for note in session.notes]
-    when = f" of {session.start:%Y-%m-%d %H:%M}" if session.start else ""
-    lines.append(
-        f"{session.file.stem}{when}: {counts.ran} of {_cases(len(session.cases))} ran: "
-        f"{counts.passed} PASS, {counts.failed - counts.missing} FAIL, "
-        f"{counts.inconclusive} INCONCLUSIVE, "
-        f"{counts.recorded} RECORDED (measured, not judged); {counts.not_run} not run"
-        + (f", {counts.unfinished} not finished" if counts.unfinished else "")
-        + (f", {counts.missing} missing" if counts.missing else "")
+    # The cases of the view are without numbers.
+    ordered, found = sorted_cases(view.cases), view.outcome
+    session = replace(view.session, cases=tuple(ordered), attempts=())
+    template = files.templates(Path(__file__).parent).get_template("closing.jinja")
+    text = template.render(
+        session=session,
+        counts=view.counts,
+        strength=view.strength,
+        outcome=found,
+        red=RED,
+        green=GREEN,
+        enough=LAUNCHES_TO_PASS,
+        remedies=remedies.lines(ordered),
+        not_run=reasons_not_run(ordered),
+        others=reasons_not_run(session.others),
+        judged=judged(ordered),
+        number=_cases,
+        causes=[why.removeprefix(f"{found.word}: ") for why in found.faults or session.partial],
     )
-    of = "" if session.promised is None else f"; the site promises {_cases(session.promised)}"
-    lines.append(f"judged: {judged(ordered)} of {_cases(counts.ran)} that ran{of}")
-    lines += view.strength.said
-    found = view.outcome
-    # Print the word only once: the cause of an interrupted run begins with it.
-    causes = [fault.removeprefix(f"{found.word}: ") for fault in found.faults or session.partial]
-    lines.append("verdict: " + ": ".join([found.word, *(["; ".join(causes)] if causes else [])]))
-    return lines
+    return text.split("\n")[:-1]
 
 
 def _cases(count: int) -> str:

@@ -107,7 +107,6 @@ class Attendance:
     :ivar tests: the columns: tests that accuse a node come first, since a phone and paper cut off
         the last columns.
     :ivar rows: node -> test -> (how it fared, the case that shows it).
-    :ivar left_out: how many more nodes there are.
     """
 
     tests: tuple[str, ...]

@@ -21,7 +21,6 @@ class View(msgspec.Struct, frozen=True):
 
     :ivar cases: the cases of the session without their numbers.
     :ivar metrics: what was measured, worst first, and the case of each.
-    :ivar strength: what its verdict rests on.
     :ivar whole: whether its page shows each case; it else folds them by test.
     :ivar drains: the commands for Slurm, and why there is none: :func:`assay.show.nodes.drains`.
     """

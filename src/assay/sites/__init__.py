@@ -162,9 +162,9 @@ def _check_partition(
     if fault := files.misshapen(extras.get("options", {}), dict[str, Any], "options"):
         raise ConfigError(f"{where}: extras: {fault}; write a mapping of Test.option to its value")
     if "health" in extras:
-        from assay.prove import health_words  # noqa: PLC0415 - few have limits of their own
+        from assay.prove import counters  # noqa: PLC0415 - few have limits of their own
 
-        if problem := health_words.refused(extras["health"]):
+        if problem := counters.refused_health(extras["health"]):
             raise ConfigError(f"{where}: extras: health: {problem}")
 
 

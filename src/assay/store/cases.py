@@ -33,8 +33,6 @@ class Case(Record):
 
     :ivar verdict: None for a case that was not run. `why` then holds the reason.
     :ivar why: one line: the cause of a FAIL or INCONCLUSIVE, the reason for not running.
-    :ivar recorded: whether it left a record.
-    :ivar outputs: verbatim outputs and the record, as far as they still exist.
     :ivar aborted: the run ended before the case did. `verdict` is then None.
     :ivar launched: False for an attempt that was ended before its job began.
     :ivar dependency_failed: the case was not run because a test that it depends on failed.

@@ -61,7 +61,6 @@ class Listed:
     :ivar name: its display name; ``*`` stands for the values of a parameter that has more of them
         on a larger machine.
     :ivar systems: alternatives of features of a partition: ``+word`` must be there, ``-word`` not.
-    :ivar stacks: the same for a stack.
     """
 
     name: str
@@ -264,7 +263,6 @@ def state(
 
     :param path: the file of the site. A site outside of a repository of the suite may have none;
         then no run is more than a part.
-    :param call: how the call of ReFrame differs from the plan of the site.
     """
     faults = list(site.problems)
     narrowed = call.selected or call.other_cases

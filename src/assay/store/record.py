@@ -59,7 +59,6 @@ class OfPeak(msgspec.Struct, omit_defaults=True):
 class Metric(msgspec.Struct):
     """One judged or recorded number of a test case.
 
-    :ivar name: the key of the metric in ``assay.json``.
     :ivar value: in `unit`; None where the record has no finite number.
     :ivar reference: the expected value. `lower` and `upper` are its bounds. All are in `unit`.
     :ivar yardstick: what it was judged by, one of :data:`assay.judge.YARDSTICKS`; in a record that
@@ -122,12 +121,9 @@ class Record(msgspec.Struct):
     """The content of ``assay.json``.
 
     :ivar verdict: None until the metrics are judged.
-    :ivar parameters: ReFrame's parameters of the test.
     :ivar device: the network devices between the nodes of its partition; empty if it has no such.
     :ivar proves: what is at fault -> the metrics that would show it.
     :ivar units: the kind of each unit that the test brought.
-    :ivar nodes: the nodes of the job.
-    :ivar stack: where the programs come from.
     :ivar hardware: role -> name of the hardware of the partition, in ``site-config/hardware/``.
     :ivar launches: how many launches the verdict is based on.
     :ivar problems: why the launch cannot be believed, one line each.
@@ -136,7 +132,6 @@ class Record(msgspec.Struct):
     :ivar busy: what other work took of the machine, if the case could not be decided for that.
     :ivar not_judged: what was out of bounds then, if the site judges nothing beside other work.
     :ivar again: the launch passed, and the case needs more launches to pass.
-    :ivar others: what other work took of the machine during the last launch.
     :ivar curve: the pattern by which the curve is judged; `once`: what a launch pays once [us], by
         message size.
     :ivar second_look: the nodes that a sweep measured again; None for another test.

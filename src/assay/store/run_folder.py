@@ -147,29 +147,12 @@ def no_answer(
     A file that cannot be written is removed, so that it does not give the answer of an older run.
     """
     said = html.escape(why)
-    for path, text in (
-        (
-            page,
-            "<!doctype html><html lang=en><meta charset=utf-8><title>No result</title><style>"
-            "body{font:1.2em/1.5 sans-serif;max-width:40em;margin:15vh auto;padding:0 1em;"
-            f"overflow-wrap:anywhere}}</style><h1>No result</h1><p>{said}</p></html>\n",
-        ),
-        (
-            junit,
-            '<testsuites><testsuite name="assay" tests="1" failures="0" errors="1" skipped="0">'
-            f'<testcase classname="assay" name="run"><error type="UNKNOWN" message="{said}"/>'
-            "</testcase></testsuite></testsuites>\n",
-        ),
-        (
-            metrics,
-            "# HELP assay_run_verdict 2: the last run has no result.\n"
-            "# TYPE assay_run_verdict gauge\nassay_run_verdict 2.0\n# EOF\n",
-        ),
-    ):
+    for path, ending in ((page, "html"), (junit, "xml"), (metrics, "prom")):
         if path is None:
             continue
+        text = Path(__file__).with_name(f"no-answer.{ending}").read_text(encoding="utf-8")
         try:
-            path.write_text(text, encoding="utf-8")
+            path.write_text(text.replace("WHY", said), encoding="utf-8")
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink()

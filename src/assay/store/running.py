@@ -113,23 +113,21 @@ def promise(compare: Compare) -> None:
 
 
 def _hold(results: Path, session: str) -> None:
-    try:
-        (results / LOCK).touch()
-        stream = (results / LOCK).open("r+")
-    except OSError as error:
-        raise ConfigError(f"{results}: cannot be written ({error.strerror})") from None
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ConfigError(
-            f"{results}: {run_folder.holder(results)} runs here; wait for its end, or "
-            "name another directory by ASSAY_RESULTS="
-        ) from None
-    except OSError as error:
-        getlogger().warning(f"{results}: cannot be locked ({error.strerror}): start no other run")
     since = time.strftime("%Y-%m-%d %H:%M")
     who = f"process {os.getpid()} of {socket.gethostname()}, since {since}"
     try:
+        (results / LOCK).touch()
+        stream = (results / LOCK).open("r+")
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{results}: {run_folder.holder(results)} runs here; wait for its end, or "
+                "name another directory by ASSAY_RESULTS="
+            ) from None
+        except OSError as error:
+            why = f"cannot be locked ({error.strerror}): start no other run"
+            getlogger().warning(f"{results}: {why}")
         run_folder.mark(stream, f"{who}, session {session}")
     except OSError as error:
         raise ConfigError(f"{results}: cannot be written ({error.strerror})") from None

@@ -262,10 +262,7 @@ class _Reader:
         return said and not testcase.of_assay(entry)
 
     def case(self, bare: Case, entry: Mapping[str, Any]) -> Case:
-        """One entry of ``testcases``, with its record.
-
-        :param bare: its names.
-        """
+        """One entry of ``testcases``, with its record."""
         result = line(entry.get("result"))
         # ReFrame 4.10.4 leaves out some of the cases that it aborts together.
         result = "abort" if result == "<unknown>" and self.log.stopped else result

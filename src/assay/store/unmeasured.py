@@ -105,9 +105,8 @@ def links(
     )
     measured = {link.kind for link, name in there if name in took}
     alone = all(case.scheduler in ("", "local") for case in ran)
-    faults: list[str] = []
-    parts: list[str] = []
-    others: list[str] = []
+    found: tuple[list[str], list[str], list[str]] = ([], [], [])
+    faults, parts, others = found
     for (link, name), hosts in sorted(there.items()):
         if name in took:
             continue
@@ -122,4 +121,4 @@ def links(
                 f"{what}: install a program or a UCX that can use it, or add a partition with it "
                 "as network_device; if nobody needs it, write why into not_measured of promise.yaml"
             )
-    return faults, parts, others
+    return found

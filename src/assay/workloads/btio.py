@@ -62,8 +62,6 @@ def chosen(built: Sequence[str], said: str | None, smoke: bool) -> str:
     """The class to run, independent of what is free today: references are for one class.
 
     :param built: the classes that the stack has, in ascending order.
-    :param said: the class that the site sets for the partition, if any.
-    :param smoke: whether to run as little as possible.
     :raises SizingError: the stack does not have that class.
     """
     if smoke:
@@ -111,10 +109,7 @@ def fits(npb_class: str, where: Layout, memory: int | None) -> None:
 
 
 def rank_counts(partitions: Iterable[Any]) -> list[int]:
-    """Square numbers of ranks that fit on at least one storage partition of the site.
-
-    :param partitions: ReFrame's partitions of the site's system.
-    """
+    """Square numbers of ranks that fit on at least one storage partition of the site."""
     most = 1
     for partition in partitions:
         if "storage" not in partition.features:

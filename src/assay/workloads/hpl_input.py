@@ -89,9 +89,6 @@ def study_orders(one_node: int, nodes: int, block: int) -> list[int]:
     Every number of nodes gets the same orders, all of which one node can hold, so that their times
     can be compared. More nodes also get orders that only they can hold: their memory grows with P,
     and N grows with the square root of P.
-
-    :param one_node: the largest N of one node.
-    :param block: NB.
     """
     factors = [0.25, 0.5, 1.0] + [float(f) for f in (2, 4, 8) if f * f <= nodes]
     orders = (int(one_node * factor) // block * block for factor in factors)

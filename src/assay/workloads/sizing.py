@@ -51,7 +51,6 @@ class Layout:
 def spread(nodes: int, cores: int, ranks: Callable[[int], int]) -> Layout:
     """The most ranks on each of `nodes` nodes that a test can use.
 
-    :param cores: number of cores of one node that may have a rank each.
     :param ranks: function that returns how many ranks the test would start on a number of cores.
     :raises SizingError: no number of ranks that is the same on all nodes suits the test.
     """

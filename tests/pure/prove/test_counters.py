@@ -15,7 +15,7 @@ from real_outputs import DATA
 import assay.node
 from assay import files
 from assay.accused import How
-from assay.prove import counters, health_words
+from assay.prove import counters
 from assay.prove.counters import BY_NAME, Reading, rows
 
 PARTS = ("interrupts", "protocols", "counters", "links", "kernel")
@@ -186,7 +186,7 @@ def test_a_site_may_limit_a_counter_that_is_only_recorded():
     ],
 )
 def test_a_wrong_word_or_number_of_a_site_is_one_line(health, line):
-    said = health_words.refused(health)
+    said = counters.refused_health(health)
     assert said.startswith(line) if line else said == ""
 
 

@@ -85,9 +85,7 @@ def test_a_ucx_whose_log_nobody_read_is_refused():
 
 
 @pytest.mark.parametrize("call", [transport_variables, unusable])
-def test_unknown_words_are_named(call):
-    with pytest.raises(ValueError, match=r"unknown transport 'shm': one of posix, sysv"):
-        call("shm", "1.22.0")
+def test_an_unknown_version_is_named(call):
     with pytest.raises(ValueError, match="'latest' is not a version of UCX"):
         call("posix", "latest")
 

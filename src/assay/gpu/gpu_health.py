@@ -125,7 +125,7 @@ def unfit(
 
     :param wanted: number of GPUs that the node must have at least.
     :param features: of the partition; with ``nvlink``, each GPU must have an NVLink to another.
-    :param health: the extra of the partition, which may set other limits.
+    :param health: the extra of the partition.
     """
     if not gpu.state:
         return []
@@ -186,13 +186,11 @@ def record(before: Reading, after: Reading) -> dict[str, Any]:
 class Taken(NamedTuple):
     """The GPU that a process was to take; the record of a case keeps the first four.
 
-    :ivar host: the node.
     :ivar rank: its number on the node.
     :ivar visible: the GPUs that it sees, ``all`` if nothing restricts them.
-    :ivar uuid: UUID of the GPU, ``unknown`` if no program named it.
-    :ivar pid: its process id, 0 if unknown.
-    :ivar number: the GPU's number among those that the process sees.
-    :ivar cpus: the processors that it may run on.
+    :ivar uuid: of the GPU, ``unknown`` if no program named it.
+    :ivar pid: 0 if unknown.
+    :ivar number: of the GPU among those that the process sees.
     """
 
     host: str

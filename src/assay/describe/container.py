@@ -37,7 +37,7 @@ _PORTS = ("/opt/assay/.venv/bin/python", "/opt/assay/.cache/osu-py/osu_latency.p
 #: Names of further programs that get a wrapper, beside the names that programs are detected by.
 _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family))
 
-#: Shows whether the OSU programs were built for GPUs: the stack then has ``osu-cuda``, for instance.
+#: Shows whether the OSU programs were built for GPUs: the stack then has ``osu-cuda``, say.
 _LINKED = ("sh", "-c", 'ldd "$(command -v osu_latency)"')
 
 #: Commands that one probe runs inside an image, after the names of all its programs.

@@ -2,9 +2,9 @@
 
 The first node of one switch meets the first node of the other, the second the second, and so on.
 All send at the same time, as in LinkTest of Forschungszentrum Juelich (``--bisection``). What they
-move together is compared with the links of all pairs, or the trunk, if the site says that it carries
-less. While all pairs but one send, the latency of that one is measured, as in GPCNeT (Chunduri et
-al., SC19). Each measurement with several pairs is played twice: a trunk is slow if both say so.
+move together is compared with the links of all pairs, or the trunk, if the site says that it
+carries less. While all pairs but one send, the latency of that one is measured, as in GPCNeT
+(Chunduri et al., SC19). What several pairs measure is played twice: a trunk is slow in both.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every node measures all its cores at once, in several turns (``node/cores.py``). All cores of all
 nodes are one population. Heat and power change a node over hours: its drift is that against the
-others. The drift of all nodes together is recorded only: the room or the benchmark may have changed.
+others. The drift of all nodes together is recorded only: the room may have changed.
 """
 
 from __future__ import annotations

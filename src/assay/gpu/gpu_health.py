@@ -30,6 +30,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from reframe.utility import nodelist_abbrev
+
 from assay.gpu.accelerator import Accelerator
 from assay.gpu.parse import nvidia_smi
 from assay.gpu.parse.nvidia_smi import Gpu, Reading
@@ -257,17 +259,8 @@ def far(reading: Reading, taken: Iterable[Taken]) -> list[str]:
         each = reading.named(one.uuid)
         near = numbers(each.cpus) if each else frozenset()
         if each and near and one.cpus and not near & one.cpus:
-            there = f"rank {one.rank} of {one.host} runs on processors {_list(one.cpus)}"
+            cpus = nodelist_abbrev([*map(str, sorted(one.cpus))]).strip("[]")
+            there = f"rank {one.rank} of {one.host} runs on processors {cpus}"
             said = f"{there}, far from {each}, which is near {each.cpus}"
             problems.append(f"{said}: bind the ranks by their GPUs")
     return problems
-
-
-def _list(cpus: Iterable[int]) -> str:
-    """Processors as the kernel writes them: ``0-3,8``."""
-    ranges: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if not ranges or ranges[-1][1] != cpu - 1:
-            ranges.append([cpu, cpu])
-        ranges[-1][1] = cpu
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from assay.archive import bundle
-from assay.archive.certificate import contents
 from assay.archive.certificate.contents import STATEMENT
 from assay.cli import main
 
@@ -67,10 +66,8 @@ class Open:
         self.members[name] = (json.dumps(content, indent=1) + "\n").encode()
 
     def state(self, **said: Any) -> None:
-        """Changes keys of the statement, and what follows from it."""
+        """Changes keys of the statement."""
         self.json(STATEMENT, lambda content: content.update(said))
-        whole = json.loads(self.members[STATEMENT])
-        self.members[contents.IN_TOTO] = contents.in_toto(whole, self.members)
 
     def pack(self, path: Path) -> Path:
         sign = (lambda _sums: self.signature) if self.signature else None

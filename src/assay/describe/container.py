@@ -1,13 +1,9 @@
 """The stack ``container``: its programs come from an image of Apptainer.
 
 Tests start programs by name, from PATH. The stack of an image is therefore a directory of wrappers,
-one for each program of the image. A wrapper starts the program of the same name inside the image
-and keeps the working directory. A launcher, a background server or a script on each node can start
-a wrapper without any knowledge of the image. It can also put its own witness before the wrapper.
-
-The host's launcher starts a wrapper for each rank; the ranks connect by PMIx. Wrappers pass the
-environment on, because ranks find their MPI world through it. They therefore use neither
-``--cleanenv`` nor ``--contain``.
+one for each program of the image, which launchers and scripts start without any knowledge of it.
+Wrappers pass the environment on, because ranks find their MPI world through it. They therefore use
+neither ``--cleanenv`` nor ``--contain``.
 """
 
 from __future__ import annotations
@@ -41,12 +37,10 @@ _PORTS = ("/opt/assay/.venv/bin/python", "/opt/assay/.cache/osu-py/osu_latency.p
 #: Names of further programs that get a wrapper, beside the names that programs are detected by.
 _FAMILIES = re.compile("|".join(p.family for p in PROGRAMS.values() if p.family))
 
-#: Shows whether the OSU programs were built for GPUs. Such programs do not start without the
-#: library of the vendor, so the stack gets another feature word for them, such as ``osu-cuda``.
+#: Shows whether the OSU programs were built for GPUs: the stack then has ``osu-cuda``, say.
 _LINKED = ("sh", "-c", 'ldd "$(command -v osu_latency)"')
 
-#: Commands that run inside an image. One probe prints the names of all programs of the image, and
-#: then the output of each of these commands.
+#: Commands that one probe runs inside an image, after the names of all its programs.
 _ASKED = (
     *(version.command for version in VERSIONS.values()),
     ("ucx_info", "-d"),

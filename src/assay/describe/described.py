@@ -11,9 +11,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from assay import catalogue
+from reframe.core.exceptions import ConfigError
+
+from assay import catalogue, files
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS, VERSIONS
 from assay.describe import detect, foreign, slurm
 from assay.describe.slurm import Answers, Pool
@@ -59,9 +62,7 @@ OF_THE_SYSTEM = re.compile(r"/($|(etc|usr|var|opt|lib|lib64|root|tmp)$)")
 #: Programs whose absence is said: without them, much of the suite does not run.
 EXPECTED = ("ucx", "ucx-perftest", "osu", "hpl", "hpcc", "iozone")
 
-_ADD_PEAK = "add it to hardware.yaml of the site, and name it in the extra hardware"
-_ADD_STORAGE = "add a partition with storage and its directory"
-_NO_MPI = "delete the folder, and name the module of an Open MPI by --module"
+_GAPS: Mapping[str, str] = files.read_yaml(Path(__file__).with_name("gaps.yaml"), ConfigError)
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,10 @@ class Place:
     gaps: list[str] = field(default_factory=list)
     links: dict[str, Hardware] = field(default_factory=dict)
 
-    def gap(self, where: str, what: str, do: str) -> None:
-        self.gaps.append(f"{where}: {what}; {do}")
+    def gap(self, which: str, /, **values: object) -> None:
+        """Adds a text of ``gaps.yaml``."""
+        known = {"host": self.host, "pool": self.pool.partition.name}
+        self.gaps.append(_GAPS[which].format_map({**known, **values}))
 
     @property
     def host(self) -> str:
@@ -183,12 +186,10 @@ def _processor(place: Place) -> dict[str, int]:
     said, seen = place.pool.shape.processor, place.here["topology"]
     cpus, cores, sockets = seen["cpus"], seen["cores"], seen["sockets"]
     if not (cpus and cores and sockets) or cpus % cores or cores % sockets:
-        what = f"{place.host} does not describe its sockets and cores"
-        place.gap("processor", what, "compare what Slurm says with lscpu on a node")
+        place.gap("no-shape")
         return said
     if cpus != said["num_cpus"]:
-        what = f"Slurm states {said['num_cpus']} processors, {place.host} has {cpus}"
-        place.gap("processor", what, "correct what is wrong; the ranks follow from it")
+        place.gap("other-shape", stated=said["num_cpus"], seen=cpus)
         return said
     return Shape(sockets, cores // sockets, cpus // cores, 0, "").processor
 
@@ -218,12 +219,12 @@ def _extra(place: Place, known: Known, *roles: str) -> dict[str, str]:
 
 def intra_node(place: Place, known: Known) -> dict[str, Any]:
     """The partition of the ranks on one node."""
-    where, opened, extras = "partition intra-node", place.transports, place.extras
+    opened, extras = place.transports, place.extras
     over = [w for w in SWITCHED if w in opened and (not TRANSPORTS[w].network or "lo" in opened[w])]
     if "clock_hz" not in extras:
-        place.gap(where, "the nominal clock of a core is not known", "write it as clock_hz [Hz]")
+        place.gap("no-clock")
     if not extras["memory_bytes"]:
-        place.gap(where, "the memory of a node is not known", "correct memory_bytes")
+        place.gap("no-memory")
     seen = place.here["topology"]
     shape = [("processors", "cpus"), ("sockets", "sockets"), ("NUMA nodes", "numa_nodes")]
     said = ", ".join(f"{name}: {seen[key]}" for name, key in shape if seen[key])
@@ -265,8 +266,7 @@ def links(place: Place, known: Known, device: str = "") -> list[dict[str, Any]]:
     :param device: the only one, ``mlx5_0:1`` or ``eth0``.
     """
     if len(place.pool.up) < 2:
-        what = f"fewer than two nodes of {place.pool.partition.name} take jobs now"
-        place.gap("links", what, "describe the link when two nodes are up")
+        place.gap("one-node")
         return []
     interface = place.here["toward_peer"] or default_route(place.here["routes"] or "")
     # IP over InfiniBand is no link of its own.
@@ -277,45 +277,37 @@ def links(place: Place, known: Known, device: str = "") -> list[dict[str, Any]]:
         found.append(describe(place, each, known))
     for name, said in place.ports.items():
         if _is_up(said, "Ethernet"):
-            do = f"add rc_mlx5 or rc_verbs, network_device {name} and gid_index to a partition"
-            what = f"{name} is RoCE, and which GID joins the nodes is not known"
-            place.gap("links", what, do)
+            place.gap("roce", port=name)
     if not found:
-        do = "add a partition with inter-node and its network_device"
-        place.gap("links", "no device toward another node was found", do)
+        place.gap("no-link")
     return found
 
 
 def _infiniband(place: Place, name: str, known: Known) -> dict[str, Any]:
-    where, said = "partition infiniband", place.ports.get(name)
+    said = place.ports.get(name)
     if said is None or not _rate(said)[0]:
         return _between(place, "infiniband", name, None)
     found = Stated("link", name, (f"InfiniBand {said['rate']}",), name)
     link = _stated(place, known, "infiniband", found, _rate(said)[0])
-    what = f"{name} has {said['rate']} on {place.host}; whether that was bought is not known"
-    place.gap(where, what, f"compare, and write health: {{port_rate: {said['rate']}}}")
+    place.gap("port-rate", port=name, rate=said["rate"])
     ports = {name: each for name, each in place.ports.items() if _is_up(each, "InfiniBand")}
     equal = [name for name, each in ports.items() if each["rate"] == said["rate"]]
     if len(equal) > 1:
-        what = f"{len(equal)} ports are equal ({', '.join(equal)}), and one is described"
-        do = "name all in network_device and add rails, if they join the same nodes"
-        place.gap(where, what, do)
+        place.gap("equal-ports", count=len(equal), ports=", ".join(equal))
     return _between(place, "infiniband", name, link)
 
 
 def _ethernet(place: Place, device: str, known: Known) -> dict[str, Any]:
-    where, link = "partition ethernet", None
+    link = None
     said = place.here["network"]["interfaces"].get(device, {}).get("speed_mbit")
     if device not in place.here["physical"]:
-        what = f"{device} is no device of hardware, so the rate of the link is not known"
-        place.gap(where, what, _ADD_PEAK)
+        place.gap("no-hardware", device=device)
     elif not (said and said.isdigit() and int(said)):
-        place.gap(where, f"{device} does not state its rate", _ADD_PEAK)
+        place.gap("no-rate", device=device)
     else:
         found = Stated("link", device, (f"ethernet {said} Mb/s",), device)
         link = _stated(place, known, "ethernet", found, int(said) / 1000)
-        what = f"{device} states {said} Mbit/s; whether that was bought is not known"
-        place.gap(where, what, "compare")
+        place.gap("rate", device=device, rate=said)
     return _between(place, "ethernet", device, link)
 
 
@@ -336,8 +328,7 @@ def _between(place: Place, name: str, device: str, link: str | None) -> dict[str
     over = [w for w in network if (w == "tcp") == (name == "ethernet")]
     reach = [w for w in over if (w in opened if place.login else device in opened.get(w, ()))]
     if not reach:
-        what = f"UCX lists no transport on {device}"
-        place.gap(f"partition {name}", what, "look at ucx_info -d in a job")
+        place.gap("no-transport", name=name, device=device)
     last = place.pool.shape.processor["num_cpus"] - 1
     options = {
         "PairsOfNodes.width": 1,
@@ -384,19 +375,17 @@ def gpus(
     model = listed[0] if listed else ""
     of_gpu = {"gpu": model} if model in known["gpu"] else {}
     if model and not of_gpu:
-        place.gap("partition gpu", f"the peak of {model} is not in the catalogue", _ADD_PEAK)
+        place.gap("no-peak", what=model)
     links = nvlinks(place.here["topology_of_gpus"] or "")
     if place.here["topology_of_gpus"] is None and count > 1:
-        what = "how the GPUs of a node are joined is not known"
-        place.gap("partition gpu", what, "add nvlink, if they are joined so")
+        place.gap("no-ways")
     named = {**of_gpu, **identity.alike(parts(place.here, known), "pcie")}
     if links:
         way = identity.named(Stated("link", "topo -m", (f"NV{links}",), model), known["link"])
         if way.name:
             named["link"] = way.name
         else:
-            what = f"the peak of {links} NVLinks of {model} is not in the catalogue"
-            place.gap("partition gpu", what, _ADD_PEAK)
+            place.gap("no-peak", what=f"{links} NVLinks of {model}")
     of_node = {
         "devices": devices(count, listed),
         **({"resources": GPU_RESOURCE} if allocated else {}),
@@ -420,22 +409,17 @@ def devices(count: int, listed: Sequence[str]) -> list[dict[str, Any]]:
 
 def _compare(place: Place, vendor: str | None, listed: Sequence[str], stack: Sequence[str]) -> None:
     """Compares the GPUs that Slurm allocates with those that the driver lists, and the stack."""
-    where, allocated = "partition gpu", place.pool.shape.gpus
+    allocated = place.pool.shape.gpus
     if not listed:
-        what = f"Slurm states {allocated} GPUs, and no driver lists them on {place.host}"
-        place.gap(where, what, "look at nvidia-smi -L or rocminfo in a job")
+        place.gap("no-driver", count=allocated)
     elif not allocated:
-        what = "Slurm does not allocate the GPUs (no gres)"
-        place.gap(where, what, "check that --exclusive gives all GPUs of a node")
+        place.gap("no-gres")
     elif len(listed) != allocated:
-        what = f"Slurm states {allocated} GPUs, the driver of {place.host} lists {len(listed)}"
-        place.gap(where, what, "correct what is wrong; ranks follow from num_devices")
+        place.gap("other-count", count=allocated, seen=len(listed))
     if len({*listed}) > 1:
-        what = f"the GPUs differ: {', '.join(sorted({*listed}))}"
-        place.gap(where, what, "describe each kind as a partition")
+        place.gap("unlike-gpus", models=", ".join(sorted({*listed})))
     if vendor and f"ucx-{vendor}" not in stack:
-        what = f"no UCX for {vendor} was found, so the cases between GPUs are skipped"
-        place.gap(where, what, "load one that is built for the GPUs, and programs of OSU")
+        place.gap("no-gpu-stack", vendor=vendor)
 
 
 def nvlinks(topology: str) -> int:
@@ -463,8 +447,7 @@ def storage(place: Place, seen: set[str]) -> list[dict[str, Any]]:
             continue
         if shared and directory is None:
             nothing = f"no directory on it that {place.here['user']} can write was found"
-            what = f"{mount} ({kind}): {each.get('error') or nothing}"
-            place.gap("storage", what, _ADD_STORAGE)
+            place.gap("not-writable", mount=mount, kind=kind, why=each.get("error") or nothing)
         local = mount == "/dev/shm" if kind == "tmpfs" else not OF_THE_SYSTEM.match(mount)  # noqa: S108
         if directory is None or not (shared or local):
             continue
@@ -484,8 +467,7 @@ def storage(place: Place, seen: set[str]) -> list[dict[str, Any]]:
             )
         )
     if not found:
-        what = f"no file system of users was found on {place.host}"
-        place.gap("storage", what, _ADD_STORAGE)
+        place.gap("no-storage")
     return found
 
 
@@ -498,15 +480,12 @@ def stack_on_path(place: Place, modules: Sequence[str], osu_py: str | None) -> d
     )
     name = "modules" if modules else "system"
     if "mpi" not in features:
-        place.gap(f"stack {name}", f"no mpirun is on PATH of {place.host}", _NO_MPI)
+        place.gap("no-mpi", name=name)
     elif "openmpi_version" not in extras:
         extras.setdefault("mpi", "unknown")
-        what = f"{programs['mpirun']} is not of Open MPI: tests of a path are skipped"
-        place.gap(f"stack {name}", what, _NO_MPI)
+        place.gap("other-mpi", name=name, program=programs["mpirun"])
     if missing := [word for word in EXPECTED if word not in features]:
-        what = f"not on PATH of {place.host}: {', '.join(missing)}"
-        do = "install or load what you want to run, and add it to features"
-        place.gap(f"stack {name}", what, do)
+        place.gap("no-program", name=name, missing=", ".join(missing))
     if osu_py and "mpi" in features and not modules:
         features.append("osu-py")
         extras["osu_py_command"] = osu_py

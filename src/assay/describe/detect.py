@@ -1,7 +1,6 @@
 """What this machine has: programs, transports, memory, file systems.
 
-Sites that describe themselves (``local``) use this module. It reads everything from the programs
-and the kernel. What is not there is left out, never guessed.
+All comes from the programs and the kernel. What is not there is left out, never guessed.
 """
 
 from __future__ import annotations

@@ -291,8 +291,7 @@ def draft(  # noqa: PLR0913, PLR0917
         if place is not first:
             missing = sorted({*first.here["programs"]} - {*place.here["programs"]})
             if missing:
-                what = f"{place.host} has no {', '.join(missing)}, which {first.host} has"
-                place.gap("stack", what, "give these partitions a stack of their own")
+                place.gap("fewer-programs", missing=", ".join(missing), first=first.host)
             prefix = f"{name}: "
             for each in found:
                 each["name"] = f"{described.word(name)}-{each['name']}"
@@ -303,18 +302,16 @@ def draft(  # noqa: PLR0913, PLR0917
 
 
 def _look_at_the_nodes(place: Place) -> None:
-    where, pool = f"partition {place.pool.partition.name} of Slurm", place.pool
+    pool = place.pool
     for kind in pool.others:
-        do = "copy its partitions, and add --constraint to access"
-        place.gap(where, f"not described: {kind}", do)
+        place.gap("other-kind", kind=kind)
     if down := [node for node in pool.nodes if node.out]:
         states = ", ".join(sorted({node.state for node in down}))
-        what = f"{slurm.node_names(down)} take no jobs ({states})"
-        place.gap(where, what, "mend them, raise `nodes`")
+        place.gap("down", nodes=slurm.node_names(down), states=states)
     for limit in pool.partition.limits:
-        place.gap(where, f"it has {limit}", "check that your jobs may use it: --access")
+        place.gap("limited", limit=limit)
     for line in place.here["hung"]:
-        place.gap(where, f"on {place.host} {line}", "mend it")
+        place.gap("hung", what=line)
 
 
 def _write(args: argparse.Namespace, head: written.Head, made: Draft) -> None:

@@ -1,11 +1,10 @@
 """Bisection and congestion between two switches: all pairs at once, against the theoretical rate.
 
 The first node of one switch meets the first node of the other, the second the second, and so on.
-All pairs send at the same time, as in LinkTest of Forschungszentrum Juelich (``--bisection``). What
-they move together is compared with the theoretical bisection: the links of all pairs, or the trunk,
-if the site says that it carries less. While all pairs but one send, the latency of that one is
-measured, as in GPCNeT (Chunduri et al., SC19). Its ratio to the latency alone is the congestion
-factor. Each measurement with several pairs is played twice: a trunk is slow if both looks say so.
+All send at the same time, as in LinkTest of Forschungszentrum Juelich (``--bisection``). What they
+move together is compared with the links of all pairs, or the trunk, if the site says that it
+carries less. While all pairs but one send, the latency of that one is measured, as in GPCNeT
+(Chunduri et al., SC19). What several pairs measure is played twice: a trunk is slow in both.
 """
 
 from __future__ import annotations

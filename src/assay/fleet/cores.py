@@ -1,11 +1,8 @@
 """Compares every core with all cores of all nodes: a slow core, a slow memory, a low clock.
 
 Every node measures all its cores at once, in several turns (``node/cores.py``). All cores of all
-nodes are one population, so a single slow core is found among few nodes, too.
-
-Heat and power change a node over hours. In each turn a core is compared with all cores, so the
-drift of a node is that against the others. The drift of all nodes together is recorded only:
-nothing says whether the room or the benchmark changed.
+nodes are one population. Heat and power change a node over hours: its drift is that against the
+others. The drift of all nodes together is recorded only: the room may have changed.
 """
 
 from __future__ import annotations

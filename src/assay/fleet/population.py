@@ -5,14 +5,12 @@ round a value is divided by the median of the population, because a device that 
 may be busy in one round. The share of a member is the median of its ratios over the rounds.
 
 The population is cleaned step by step. In each step the worst member stands apart, and the others
-give the criterion. A share below it is worse by more than the tolerance, and by more than 3.5
-spreads. The spread is a robust standard deviation: the scaled median absolute deviation. It is that
-of the logarithms of the shares, because disturbances multiply rates and times: a spread of 0.05 is
-5 %. Whoever is below the criterion leaves the population. The cleaning ends when nobody does.
+give the criterion: worse by more than the tolerance, and by more than 3.5 spreads. The spread is
+the scaled median absolute deviation of the logarithms of the shares, because disturbances multiply
+rates and times: 0.05 is 5 %. Whoever is below the criterion leaves, until nobody does.
 
-Nobody is accused unless those that remain are a majority of all. So there must be three members.
-If two camps are equally large, neither is accused. A member is not accused either if the spread of
-the others explains its distance. Both are reported as undecided, with the reason.
+Nobody is accused unless those that remain are a majority of all, so there must be three members.
+Other members that are worse by more than the tolerance are undecided, with the reason.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """A sweep over many units: turns in rounds, suspects, a second look, and who is slow.
 
-A unit is a node, a core, a server or a rail. What units share may be busy in one round. So each
-value is compared with those of the same round, and the median over the rounds counts
-(:mod:`assay.fleet.population`). A unit is named only if a second look in the same job confirms it.
-A sweep says its units, how to read a turn, and its words. Rails, and nodes that all pairs show, are
-judged in the same way.
+A unit is a node, a core, a server or a rail, compared by :mod:`assay.fleet.population`, and named
+only if a second look in the same job confirms it. A sweep says its units, how to read a turn, and
+its words. Rails, and nodes that all pairs show, are judged in the same way.
 """
 
 from __future__ import annotations

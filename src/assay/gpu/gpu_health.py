@@ -30,6 +30,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from reframe.utility import nodelist_abbrev
+
 from assay.gpu.accelerator import Accelerator
 from assay.gpu.parse import nvidia_smi
 from assay.gpu.parse.nvidia_smi import Gpu, Reading
@@ -125,7 +127,7 @@ def unfit(
 
     :param wanted: number of GPUs that the node must have at least.
     :param features: of the partition; with ``nvlink``, each GPU must have an NVLink to another.
-    :param health: the extra of the partition, which may set other limits.
+    :param health: the extra of the partition.
     """
     if not gpu.state:
         return []
@@ -186,13 +188,11 @@ def record(before: Reading, after: Reading) -> dict[str, Any]:
 class Taken(NamedTuple):
     """The GPU that a process was to take; the record of a case keeps the first four.
 
-    :ivar host: the node.
     :ivar rank: its number on the node.
     :ivar visible: the GPUs that it sees, ``all`` if nothing restricts them.
-    :ivar uuid: UUID of the GPU, ``unknown`` if no program named it.
-    :ivar pid: its process id, 0 if unknown.
-    :ivar number: the GPU's number among those that the process sees.
-    :ivar cpus: the processors that it may run on.
+    :ivar uuid: of the GPU, ``unknown`` if no program named it.
+    :ivar pid: 0 if unknown.
+    :ivar number: of the GPU among those that the process sees.
     """
 
     host: str
@@ -259,17 +259,8 @@ def far(reading: Reading, taken: Iterable[Taken]) -> list[str]:
         each = reading.named(one.uuid)
         near = numbers(each.cpus) if each else frozenset()
         if each and near and one.cpus and not near & one.cpus:
-            there = f"rank {one.rank} of {one.host} runs on processors {_list(one.cpus)}"
+            cpus = nodelist_abbrev([*map(str, sorted(one.cpus))]).strip("[]")
+            there = f"rank {one.rank} of {one.host} runs on processors {cpus}"
             said = f"{there}, far from {each}, which is near {each.cpus}"
             problems.append(f"{said}: bind the ranks by their GPUs")
     return problems
-
-
-def _list(cpus: Iterable[int]) -> str:
-    """Processors as the kernel writes them: ``0-3,8``."""
-    ranges: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if not ranges or ranges[-1][1] != cpu - 1:
-            ranges.append([cpu, cpu])
-        ranges[-1][1] = cpu
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)

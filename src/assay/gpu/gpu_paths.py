@@ -30,16 +30,12 @@ TCP            all               the tables, as in :func:`assay.parse.ucx_log.ca
 =============  ================  =================================================================
 
 Between nodes without InfiniBand, UCX copies messages to host memory and sends them over TCP. There
-GPUDirect RDMA cannot be switched. This was run between emulated nodes with emulated GPUs.
+GPUDirect RDMA cannot be switched. For GPUs of AMD, only the ratio shows RDMA: UCX takes it to be
+there if /dev/kfd is, which comes with every driver (uct_ib_md_open_common in ib_md.c).
 
-The rule for RDMA is weaker for GPUs of AMD. UCX takes GPUDirect RDMA to be there if /dev/kfd is
-there, and that file comes with every driver of these GPUs (uct_ib_md_open_common in
-src/uct/ib/base/ib_md.c). Only the ratio decides then.
-
-UCX opens a lane of IPC and plans messages on it before a process tries to map the memory of the
-other. If that fails, UCX says so at the level debug only, and copies through the host. So neither
-a lane nor a plan proves anything. Seen in the logs of UCX 1.16.0, 1.20.1 and 1.22.0 on emulated
-GPUs (docs/vgpu.md), beside the emulator's count of the bytes that IPC carried:
+UCX plans messages on a lane of IPC before a process tries to map the memory of the other. If that
+fails, UCX copies through the host, and says so at the level debug only. So neither a lane nor a
+plan proves anything. Seen with UCX 1.16.0, 1.20.1 and 1.22.0 on emulated GPUs (docs/vgpu.md):
 
 ===================================  ==========================  ==================================
 row on a lane of IPC                 healthy                     mapping fails
@@ -51,12 +47,10 @@ marked ``(?)``, ``frag``             not there                   there, counted 
 not marked, neither of these         there, counted              not there
 ===================================  ==========================  ==================================
 
-Only the last row is a proof. UCX 1.16 prints it in a table of the sender, and prints no such table
-between two processes on one GPU. Then the plan of the receiver decides, which is there if the
-receiver has mapped the memory; the table of a sender that could not map it is always printed.
-Such a plan names the memory of both (``from cuda/GPU0 from cuda/dev[0]``). One that names its own
-memory only is no proof: in a gather of OSU with UCX 1.16 it is there whether or not the mapping
-fails.
+Only the last row is a proof. UCX 1.16 prints it in a table of the sender, but not between two
+processes on one GPU. Then the plan of a receiver decides, if it names the memory of both (``from
+cuda/GPU0 from cuda/dev[0]``): the receiver has mapped it. One that names its own memory only is
+there whether or not the mapping fails, in a gather of OSU with UCX 1.16.
 """
 
 from __future__ import annotations
@@ -101,10 +95,7 @@ RC, TCP = "rc", "tcp"
 
 
 class Way(NamedTuple):
-    """A name in :data:`CONFIGURATIONS`, where it is examined, and the GPUs of a vendor.
-
-    :ivar over: what carries messages between nodes, :data:`RC` or :data:`TCP`.
-    """
+    """A configuration, its place, the GPUs, and what carries messages between nodes."""
 
     configuration: str
     place: str
@@ -134,7 +125,7 @@ def lacking(way: Way, lacks: Collection[str]) -> list[str]:
 def gpu_path_variables(way: Way, ucx_version: str, device: str | None = None) -> dict[str, str]:
     """Variables that allow UCX only these paths between GPUs, and make it report its choice.
 
-    :param device: for `inter-node`: HCA and port (``mlx5_0:1``), or a network device (``eth0``).
+    :param device: between nodes: ``mlx5_0:1`` or ``eth0``.
     :raises ValueError: the configuration is unknown, it has no effect in this place, or the
         switches of this UCX are not known.
     """
@@ -264,8 +255,7 @@ def _buffers_elsewhere(gpu: Accelerator, log: UcxLog, buffers: str) -> list[str]
     return [f"{len(sent)} ranks sent from GPU memory, {wanted} of {len(buffers)} were to"]
 
 
-#: What libgdrapi logs at the first copy of more than 8 B in a process (``src/gdrapi.c`` of gdrcopy
-#: 2.5, ``gdr_dbgc``): the instructions that it uses, and the direction.
+#: What libgdrapi logs at the first copy of more than 8 B (``gdr_dbgc`` in src/gdrapi.c of 2.5).
 _COPIED = re.compile(r"using \S+ implementation of gdr_copy_(?:to|from)_mapping")
 
 

@@ -1,8 +1,7 @@
 """The copies of every GPU of every node, and which of them are worse than those of others.
 
-Every node measures its GPUs one after the other, in several turns (``gpu/node/gpus.py``). A way (a
-copy between the host and a GPU, or from a GPU to another) is compared twice, by the criterion of
-:mod:`assay.fleet.population`:
+A way (a copy between the host and a GPU, or from a GPU to another) is measured in several turns
+(``gpu/node/gpus.py``), and compared twice, by the criterion of :mod:`assay.fleet.population`:
 
 - with the same way of the other nodes, by the address of the GPUs on the PCI bus; a host copy with
   those alone whose memory of the host is as near to the GPU;
@@ -10,10 +9,9 @@ copy between the host and a GPU, or from a GPU to another) is compared twice, by
   or host copies of GPUs of the same model. If a node has fewer than three of them, those of all
   nodes are its siblings.
 
-The other nodes decide, where they are a majority. A way that is slower than its siblings, and alike
-on another node, is how these nodes are built. The siblings decide where the other nodes cannot. If
-neither can, nobody is accused, and the finding is undecided. :mod:`assay.gpu.gpus` says which
-GPU or pair is at fault.
+The other nodes decide, where they are a majority, and else the siblings: a way that is slower than
+its siblings, and alike on another node, is how these nodes are built. If neither can decide, nobody
+is accused. :mod:`assay.gpu.gpus` says which GPU or pair is at fault.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """A server and a client without MPI, as two processes on one node.
 
-Each process runs on a processor of its own, ``$1`` and ``$2`` in the lines of the job script. On a
-shared processor they would measure the scheduler. The client waits until the server listens on
-``$port``: it reads /proc, because a connection would disturb the server.
-
-Nothing here counts seconds: on a busy machine a sound server takes any time to listen, and to end.
-A server that does neither is ended by the time limit of the job.
+Each process runs on a processor of its own, ``$1`` and ``$2`` in the lines of the job script. The
+client waits until the server listens on ``$port``: it reads /proc, because a connection would
+disturb the server. Nothing here counts seconds: the time limit of the job ends a dead server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """ucx_perftest in a job: server and client are two processes, usually on one node.
 
-The server gets its port as an option. A ucx_perftest that was built with MPI expects to be started
-by mpirun, unless it gets the option -P 0. Other builds do not know this option. The query for the
-option must not leave a log that looks like a log of the server or the client.
+A ucx_perftest that was built with MPI expects to be started by mpirun, unless it gets the option
+-P 0, which other builds do not know. The query for it must leave no log of UCX.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
 pytest.importorskip("reframe")
@@ -114,7 +115,7 @@ def test_a_wrapper_passes_on_the_driver_of_each_vendor_of_gpus(
     for word in there:
         (tmp_path / word).touch()
     here = {
-        word: dataclasses.replace(gpu, device=str(tmp_path / word))
+        word: msgspec.structs.replace(gpu, device=str(tmp_path / word))
         for word, gpu in ACCELERATORS.items()
     }
     monkeypatch.setattr(container, "ACCELERATORS", here)

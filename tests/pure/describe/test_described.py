@@ -1,5 +1,6 @@
 """`assay site new`: what Slurm and the module system say. What is not recorded is made by hand."""
 
+import inspect
 import re
 
 import pytest
@@ -133,3 +134,8 @@ def test_modules():
     assert new.useful(new.available(TCL)) == ["mpi/openmpi-x86_64"]
     assert new.module_system(TCL.replace("5.3.1", "3.2.10")) == "tmod32"
     assert new.module_system("bash: line 1: module: command not found") == "nomod"
+
+
+def test_each_text_of_a_gap_is_used_and_each_used_one_is_there():
+    used = {*re.findall(r'\.gap\(\s*"([\w-]+)"', "".join(map(inspect.getsource, (described, new))))}
+    assert used == {*described._GAPS}

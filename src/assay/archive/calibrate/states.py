@@ -1,11 +1,9 @@
 """Finds launches that are not those of one machine in one state.
 
-A metric is tested only if its launches spread by more than the floor of the instrument (`kind`). So
-a machine that is quieter than this floor is never refused. The level of each test is 1 %, divided
-by the number of tested metrics, so of the calibrations without a change each refuses one in a
-hundred. ``tests/pure/archive/calibrate/test_states.py`` draws noise of four shapes, 3000 series
-each: 0 to 1.3 %. If other work halves one launch in ten, three of ten launches are slow in 7 % of
-the calibrations, and these are refused.
+A metric is tested only if its launches spread by more than the floor of the instrument (`kind`).
+The level of each test is 1 %, divided by the number of tested metrics, so one in a hundred
+calibrations without a change is refused (tests/pure/archive/calibrate/test_states.py: 0 to 1.3 %).
+If other work halves one launch in ten, three of ten are slow in 7 % of the calibrations.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,8 +22,8 @@ from assay.store.sanitize import line, mapping
 #: The folder in a bundle that holds the folder of the site.
 SITE = "site"
 
-#: What the bundle states, as JSON, also for tools of in-toto, and the page for readers.
-STATEMENT, IN_TOTO, PAGE = "statement.json", "in-toto.json", "report.html"
+#: What the bundle states, as JSON, and the page for readers.
+STATEMENT, PAGE = "statement.json", "report.html"
 
 #: Version of the statement. Increase it by one whenever a key changes its meaning.
 SCHEMA = 2
@@ -128,26 +127,6 @@ def open_session(
     found = [line.replace(f"{root}/", "") for line in found]
     said = {"file": file, "site": site, **_statement(run, judge.cases)}
     return run, said, found, judge.evidence
-
-
-def in_toto(said: Mapping[str, Any], members: Mapping[str, bytes]) -> bytes:
-    """The member :data:`IN_TOTO`, from the statement and the other members."""
-
-    def digests(*names: str) -> list[dict[str, Any]]:
-        return [{"name": n, "digest": {"sha256": bundle.sha256(members[n])}} for n in names]
-
-    def tests(*words: str) -> list[str]:
-        return [f"{c['name']} @{c['where']}" for c in said["cases"] if c["verdict"] in words]
-
-    of: dict[str, Any] = {"_type": "https://in-toto.io/Statement/v1", "subject": digests(STATEMENT)}
-    of["predicateType"] = "https://in-toto.io/attestation/test-result/v0.1"
-    of["predicate"] = {
-        "result": {"PASS": "PASSED", "FAIL": "FAILED"}.get(said["verdict"], "WARNED"),
-        "configuration": digests(*(n for n in sorted(members) if n.startswith(f"{SITE}/"))),
-        **{"passedTests": tests("PASS"), "failedTests": tests("FAIL")},
-        "warnedTests": tests("INCONCLUSIVE", "RECORDED"),
-    }
-    return (json.dumps(of, indent=1) + "\n").encode()
 
 
 def _counted(run: Session) -> Iterator[str]:

@@ -1,9 +1,7 @@
 """Signatures by OpenSSH: ``ssh-keygen -Y sign`` and ``-Y verify`` (release 8.1 and newer).
 
 People have such keys, also on hardware tokens, and anybody can check the signature without Assay.
-Debian's Open MPI needs OpenSSH, so a machine that measures has it. The alternative was the Python
-library ``cryptography``: it would bring three packages into every lock and image, and it would read
-private keys that an agent or a token never gives away.
+The Python library ``cryptography`` would read private keys, which a token never gives away.
 """
 
 from __future__ import annotations

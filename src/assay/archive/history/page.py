@@ -7,7 +7,6 @@ either side of the baseline, so that noise within the tolerance looks like noise
 from __future__ import annotations
 
 import datetime
-import html
 import statistics
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -28,14 +27,13 @@ TREND, BEFORE = 100, 30
 #: Width and height of a trend, and its margin, which leaves room for the last point.
 WIDE, HIGH, ROOM = 180, 36, 3
 
-#: How far from a line a pointer may be to be told what it is.
-REACH = 5
-
 #: Height above and below the baseline, in tolerances; more if a value needs it.
 SCALE = 2.0
 
 #: What a reader is told of a change, by ``Change.for_worse``.
 DIRECTION = {True: "for the worse", False: "for the better", None: "in either direction a fault"}
+
+_TEMPLATES = files.templates(Path(__file__).parent, html=True)
 
 
 def date_in_words(start: float) -> str:
@@ -108,31 +106,23 @@ def trend(values: Sequence[float], tolerance: float, marks: Sequence[Mark], firs
     most = max(*shown, *(level + SCALE * width for *_, level, width in bands))
     across = (WIDE - 2 * ROOM) / (len(shown) - 1)
     up = (HIGH - 2 * ROOM) / (most - least) if most > least else 0.0
+
+    def height(value: float) -> float:
+        return HIGH - ROOM - (value - least) * up
+
     xs = [ROOM + n * across for n in range(-first, len(shown))]  # of each value, by its index
-    ys = [HIGH - ROOM - (value - least) * up for value in shown]
-    parts = [
-        f'<rect class="band" x="{xs[begin]:.1f}" '
-        f'y="{HIGH - ROOM - (level + width - least) * up:.1f}" '
-        f'width="{xs[end] - xs[begin]:.1f}" height="{max(2 * width * up, 1):.1f}"/>'
-        for begin, end, level, width in bands
-    ]
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs[first:], ys))
-    parts += [f'<polyline points="{points}"/><circle cx="{xs[-1]:.1f}" cy="{ys[-1]:.1f}" r="2.5"/>']
-    for mark in marks:
-        if first < mark.at < len(values):
-            x = xs[mark.at] - across / 2
-            # The wider area around the line is what a pointer can hit.
-            parts += [
-                f"<g><title>{html.escape(mark.what)}</title>"
-                f'<line class="{mark.kind}" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{HIGH}"/>'
-                f'<rect class="reach" x="{x - REACH:.1f}" y="0" width="{2 * REACH}" '
-                f'height="{HIGH}"/></g>'
-            ]
     said = f"{number(min(shown), 6)} to {number(max(shown), 6)}, last {number(shown[-1], 6)}"
     said += ", with a change" if any(mark.kind == "change" for mark in marks) else ""
-    return (
-        f'<svg class="trend" width="{WIDE}" height="{HIGH}" viewBox="0 0 {WIDE} {HIGH}" role="img" '
-        f'aria-label="{said}">{"".join(parts)}</svg>'
+    return _TEMPLATES.get_template("trend.html").render(
+        wide=WIDE,
+        high=HIGH,
+        said=said,
+        bands=[
+            (xs[begin], xs[end], height(level + width), max(2 * width * up, 1))
+            for begin, end, level, width in bands
+        ],
+        points=list(zip(xs[first:], map(height, shown))),
+        lines=[(xs[m.at] - across / 2, m) for m in marks if first < m.at < len(values)],
     )
 
 
@@ -164,10 +154,9 @@ def render_history(found: Sequence[Run], all_series: Iterable[series.Series], si
         for each in steps:
             pictures[each] = Markup(drawn(min(last, max(each.step.at - BEFORE, 0))))  # noqa: S704
     head, *lines = runs_table(found)
-    environment = files.templates(Path(__file__).parent, html=True)
     style = Path(show.__file__).with_name("page.css").read_text(encoding="utf-8")
     ordered = series.newest_first(pictures)
-    return environment.get_template(
+    return _TEMPLATES.get_template(
         "page.html"
     ).render(
         style=Markup(style),  # noqa: S704 - a file of this package

@@ -1,9 +1,8 @@
 """A meeting of the processes of a job, one on each node: rank 0 gives orders, all carry them out.
 
-Any launcher that gives each process a rank is suitable. Rank 0 listens and writes its address into
-a file in the shared directory. Each process, including that of rank 0, connects and carries out
-orders until its connection ends. Every wait has a time limit, so that a dead node costs only that
-time and not the job.
+Rank 0 listens and writes its address into a file in the shared directory. Each process, including
+that of rank 0, connects and carries out orders until its connection ends. Every wait has a time
+limit, so that a dead node costs only that time and not the job.
 """
 
 import contextlib

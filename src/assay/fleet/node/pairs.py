@@ -194,8 +194,7 @@ def counters(device):
 def repairs(device, resent):
     """Number of packets that a node sent, and number sent again; None if they are not counted.
 
-    For InfiniBand and RoCE these are the packets of the port, and its counters `resent`. Otherwise
-    they are the TCP segments of the whole node.
+    They are those of the port, with its counters `resent`, or else the TCP segments of the node.
     """
     port = port_counters.of_port(device or "")
     if port is not None:

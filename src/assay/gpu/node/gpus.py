@@ -1,10 +1,9 @@
 """Measures the copies of every GPU of this node: with the host, and with each other GPU.
 
 ``python3 gpus.py SIZE REPEATS`` runs on one node with the driver of NVIDIA, and needs nothing else.
-SIZE is the size of a copy [B]. One GPU after the other is measured, so no copy disturbs another.
-The clock of the GPU (events) gives the time; the clock of the host is a second one. A repeat is
-several copies of the same data. After each repeat, what its last copy left is compared with what
-was sent: a wrong byte that a later copy of the repeat overwrites is not seen.
+SIZE is that of a copy [B]. One way after the other is measured, by the clock of the GPU (events)
+and that of the host. A repeat is several copies of the same data; what its last copy left is
+compared with what was sent.
 
 A copy between two GPUs is a copy of the driver (cuMemcpyPeerAsync), started on the GPU that has the
 data. Without access to each other's memory, the driver moves the bytes through the host.

@@ -29,8 +29,6 @@ from dataclasses import dataclass, field
 class Gpu:
     """One GPU of a node.
 
-    :ivar number: its number on the node.
-    :ivar uuid: its UUID.
     :ivar bus: its address on the PCI bus, as nvidia-smi prints it.
     :ivar values: field -> number; a field that the GPU does not have is missing. A counter of an
         NVLink is a field with the number of the link (``Link 3: Replay Errors``).

@@ -1,4 +1,4 @@
-"""fi_rma_bw: real outputs, damaged forms, and what libfabric's log proves."""
+"""fi_rma_bw and fi_pingpong: real outputs, damaged forms, and what libfabric's log proves."""
 
 import pytest
 from real_outputs import incomplete, problems, texts
@@ -53,6 +53,37 @@ test_a_bad_line_is_a_problem = problems(
 test_without_all_sizes_it_is_not_complete = incomplete(
     fabtests.parse_fabtests, WRITE, [(f"{LAST}\n", ""), (" -I 20 ", " -I 20 -S all ")]
 )
+
+PING = TEXTS["pingpong.1.17.0.tcp.client"]
+END = PING.split("\n")[-2]
+
+test_a_bad_line_of_fi_pingpong_is_a_problem = problems(
+    fabtests.parse_fabtests,
+    PING,
+    [
+        (f"{END}\n", "", "the table ends after 5 sizes: it was cut, or the provider permits"),
+        (END, END.replace("291.11", "991.11"), "contradict each other: bandwidth * time_per"),
+        (END, END.replace("0.07s", "9.07s"), "contradict each other: time * 1e6"),
+        (END, END.replace("=10", "-7 "), "-7 messages were acknowledged"),
+        (END, f"a lost peer\n{END}", "not a row of fi_pingpong: 'a lost peer'"),
+        (END, f"{END}\n[error] util/pingpong.c:912: gone", "[error] util/pingpong.c:912"),
+        (END, f"{END}\n{PING}", "a second run"),
+    ],
+)
+
+test_fi_pingpong_without_its_last_line_end_is_not_complete = incomplete(
+    fabtests.parse_fabtests, PING, [(f"{END}\n", END), (f"{END}\n", "")]
+)
+
+
+def test_one_size_and_a_count_that_is_cut_are_read():
+    head, *_ = PING.split("\n")
+    one = f"{head}\n4.8k    1k      =1k      9.7m        0.02s    520.00       9.62       0.10\n"
+
+    parsed = fabtests.parse_fabtests(one)
+
+    assert parsed.sound, parsed.problems
+    assert parsed.rows[0]["size"] == 4915
 
 
 # --- the provider -------------------------------------------------------------------------------

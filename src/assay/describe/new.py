@@ -79,11 +79,10 @@ def _run(args: argparse.Namespace) -> int:
             + (f"name modules by --module, for example {useful}" if useful else do)
         )
     if useful and not args.module:
-        what = f"the stack loads no module; there are {useful}; name those that you want by"
-        gaps.append(f"stack {made.stack['name']}: {what} --module")
+        stack = made.stack["name"]
+        gaps.append(described.GAPS["no-module"].format(name=stack, modules=useful))
     host = socket.gethostname()
-    what = f"written from the name of this host, {host}; whether jobs are started on others, too, "
-    made.gaps = [*gaps, *made.gaps, f"hostnames: {what}is not known; add their names"]
+    made.gaps = [*gaps, *made.gaps, described.GAPS["other-hosts"].format(host=host)]
     head = written.Head(
         name=args.name,
         hostnames=[re.sub(r"\d+", "[0-9]+", re.escape(host)) + "$"],

@@ -229,8 +229,8 @@ class Judge:
         pattern = case.curve
         readings = [self._reading(attempt).parsed for attempt in attempts]
         software = any(metric.why == NO_MEASUREMENT + OF_SOFTWARE for metric in case.metrics)
-        judged = case.verdict in GREEN and pattern in curves.limits() and not software
-        if not judged or not all(readings):
+        judged = pattern in curves.limits() and all(readings) and not software
+        if case.verdict not in GREEN or not judged:
             return
         once = {int(size): time for size, time in case.once.items() if size.isdigit()}
         launches, outputs = [], [*filter(None, readings)]

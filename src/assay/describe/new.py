@@ -1,7 +1,7 @@
 """``assay site new``: writes the folder of a site from what Slurm and its nodes say.
 
-Slurm says which partitions and nodes there are. A job of a second on two nodes of each partition
-says what they have (``fleet/node/provenance.py``). What nobody says is listed with what to do.
+A job of a second on two nodes of each partition says what they have
+(``fleet/node/provenance.py``). What nobody says is listed with what to do (``gaps.yaml``).
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class IbPerftest(AllNodesCheck):
             if entry["error"]:
                 self._wrong.append(f"{ends[0]} did not meet {ends[1]}: {entry['error']}")
                 continue
-            self._pairs.append(Pair(*ends, 1, {}, "", (), *measured.counted(entry["runs"])))
+            self._pairs.append(Pair(*ends, {}, "", 1, (), *measured.counted(entry["runs"])))
             for run in entry["runs"]:
                 self._take(ends, run)
         worst = min if self.column == "bandwidth" else max

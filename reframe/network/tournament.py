@@ -89,7 +89,7 @@ class Tournament(PairsOfNodes):
         problems = super().examine(parsed)
         if parsed is None or not self.pairs:
             return problems
-        passes = [[p.measurement for p in self.pairs if p.number == n] for n in (1, 2)]
+        passes = [[p for p in self.pairs if p.number == n] for n in (1, 2)]
         metrics = measured.pair_metrics(self.tolerances)
         names = self._coordinator_log.nodes
         if len(set(names)) < len(names):

@@ -1,9 +1,8 @@
 """A baseline: what healthy machines of some hardware measured, to judge others of that hardware.
 
-``assay baseline write`` makes one small file from calibrations: hardware by its names in the
-catalogue, versions, quantiles of each metric over the launches, numbers of launches and nodes. It
-names no host, site or partition. A signature of OpenSSH is at its end. ``assay baseline use`` turns
-it into :data:`FILE` beside ``references.yaml``, in the form of ``calibrated.yaml``.
+``assay baseline write`` makes one small signed file from calibrations, which names no host, site or
+partition. ``assay baseline use`` turns it into :data:`FILE` beside ``references.yaml``, in the form
+of ``calibrated.yaml``.
 
 One machine is one witness. Its bounds are as wide as those of published results of one owner: 0.85
 times the least rate, 1.5 times the longest time. What depends on the number of nodes is left out.

@@ -1,9 +1,8 @@
 """A bundle: the files of a run in one zip archive whose every byte is covered by a hash.
 
-Ordinary programs can read and check it: ``unzip``, ``sha256sum -c SHA256SUMS`` and ``ssh-keygen -Y
-verify``. :data:`SUMS` is the first member; it lists the SHA-256 of every other member but the
-signature. :data:`SIGNATURE`, if there is one, signs :data:`SUMS`. The comment of the archive is the
-SHA-256 of all bytes before it, so that a damaged header is found as well.
+``unzip``, ``sha256sum -c SHA256SUMS`` and ``ssh-keygen -Y verify`` can check it. The first member,
+:data:`SUMS`, has the SHA-256 of every other one but :data:`SIGNATURE`, which signs it. The comment
+of the archive is the SHA-256 of all bytes before it, so that a damaged header is found as well.
 """
 
 from __future__ import annotations

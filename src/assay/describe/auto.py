@@ -1,9 +1,8 @@
 """A cluster without preparation: scheduler, nodes, links, GPUs and stack are detected.
 
-Slurm tells what can be known of compute nodes without a job: their number, processors, memory and
-GPUs. Links and transports are read from the machine that loads the site. If this machine is a login
-node and differs from the compute nodes, set the variables of ``docs/variables.md``, or start the
-suite inside a job.
+Slurm tells the number, processors, memory and GPUs of compute nodes. Links and transports are those
+of the machine that loads the site: if a login node differs, set the variables of
+``docs/variables.md``, or start the suite inside a job.
 """
 
 from __future__ import annotations

@@ -133,12 +133,9 @@ def look(path: str | Path, repository: Path) -> Image:
 
 
 def _verified(path: Path, sha256: str, apptainer: str) -> str:
-    """What verified an image, in words; "" if nothing says which image is meant.
+    """What verified an image: a digest beside it, a key (docs/containers.md), or nothing.
 
-    A digest in a file beside the image and a key can say it (docs/containers.md). Each that is
-    there must hold.
-
-    :raises ConfigError: something that says which image is meant does not hold or cannot be read.
+    :raises ConfigError: one that is there does not hold or cannot be read.
     """
     held = []
     beside = path.with_name(path.name + ".sha256")
@@ -224,11 +221,7 @@ def container_stack(site_file: str | Path, image: Image) -> dict[str, Any]:
 
 
 def _of_root() -> dict[str, str]:
-    """Variables that root needs to start a container.
-
-    In a container, root gets all capabilities. If this process cannot have ``CAP_SYS_RESOURCE``
-    (number 24), as in many sandboxes, Apptainer must drop it.
-    """
+    """Makes Apptainer drop ``CAP_SYS_RESOURCE`` (24), which root of many sandboxes cannot have."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     bounding = re.search(r"^CapBnd:\s*([0-9a-f]+)$", status, re.MULTILINE)
     if os.geteuid() or bounding is None or int(bounding[1], 16) >> 24 & 1:

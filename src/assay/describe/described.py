@@ -1,8 +1,7 @@
 """What a machine has, as partitions of ReFrame: one description of a machine that nobody prepared.
 
-A :class:`Place` is what Slurm states of alike nodes, and what :func:`.provenance.node`
-found on one of them. ``assay site new`` writes the partitions of its places to files. The site
-``any`` makes its own in memory, from the machine that loads it.
+``assay site new`` writes the partitions of its places to files. The site ``any`` makes its own in
+memory, from the machine that loads it.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ DIMMS = ("dmidecode", "-t", "memory")
 #: Share of the memory that a matrix may take, of a node that shares its machine with other nodes.
 TOGETHER = 0.1
 
-#: Kernels of two nodes that began in the same second, and whose switches differ by less than this
-#: share, are one kernel.
+#: Two kernels of one second whose switches differ by less than this share are one.
 SAME_KERNEL = 0.02
 
 #: Largest number of nodes for tests over all nodes.
@@ -62,7 +60,8 @@ OF_THE_SYSTEM = re.compile(r"/($|(etc|usr|var|opt|lib|lib64|root|tmp)$)")
 #: Programs whose absence is said: without them, much of the suite does not run.
 EXPECTED = ("ucx", "ucx-perftest", "osu", "hpl", "hpcc", "iozone")
 
-_GAPS: Mapping[str, str] = files.read_yaml(Path(__file__).with_name("gaps.yaml"), ConfigError)
+#: The texts of what could not be found out, by their names.
+GAPS: Mapping[str, str] = files.read_yaml(Path(__file__).with_name("gaps.yaml"), ConfigError)
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Place:
     def gap(self, which: str, /, **values: object) -> None:
         """Adds a text of ``gaps.yaml``."""
         known = {"host": self.host, "pool": self.pool.partition.name}
-        self.gaps.append(_GAPS[which].format_map({**known, **values}))
+        self.gaps.append(GAPS[which].format_map({**known, **values}))
 
     @property
     def host(self) -> str:

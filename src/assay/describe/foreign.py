@@ -1,8 +1,7 @@
 """A ReFrame configuration that a site has already, with places and stacks for the suite beside it.
 
-``assay.yaml`` names partitions and environments of that configuration and says Assay's words of
-them. Each place is a clone of a partition, each stack one of an environment that is defined for
-places only. So nothing of the configuration itself changes.
+Each place of ``assay.yaml`` is a clone of a partition, each stack one of an environment that is
+defined for places only. So nothing of the configuration itself changes.
 """
 
 from __future__ import annotations
@@ -139,11 +138,7 @@ def join(
 
 
 def beside_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
-    """The ReFrame configuration of a site that has one, with what the suite needs beside it.
-
-    All of theirs stays in force. Added are the places and stacks of ``assay.yaml``, the modes, the
-    run reports, and a file for the log.
-    """
+    """The ReFrame configuration of a site that has one, with what the suite needs beside it."""
     file = site_file.with_name(FILE)
     results, folder, log = sites.results_of(site_file)
     known = sites.vocabulary(files.of_all_sites(site_file.parent, "vocabulary.yaml"))["partition"]
@@ -202,10 +197,7 @@ def _stack(
 
 
 def _describe(clone: dict[str, Any], topology: Path) -> None:
-    """Adds what the configuration leaves to others: processor, GPUs and memory of a node.
-
-    It comes from a file that ReFrame has written, from this machine if its jobs run here, or from
-    Slurm. What nobody says stays away.
+    """Adds processor, GPUs and memory of a node: from ReFrame's file, this machine, or Slurm.
 
     :param topology: the folder in which ReFrame keeps what it found on the nodes of the base.
     """

@@ -31,8 +31,7 @@ from assay.sites.site_yaml import SiteFile
 MEMORY_FRACTION = 0.02
 
 #: Polling rates of ReFrame for local jobs [1/s]. The end of a job ends the pause between two polls
-#: (:mod:`assay.reframe_compat.polling`), so little but a time limit waits for the next poll. A poll
-#: takes milliseconds of a processor that may belong to the benchmark.
+#: (:mod:`assay.reframe_compat.polling`), and a poll disturbs the benchmark for milliseconds.
 OFTEN = {"poll_rate_max": 20, "poll_rate_min": 5}
 
 
@@ -110,8 +109,7 @@ def _no_mpi() -> str:
 def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     """The ReFrame configuration of a site that consists of this machine only.
 
-    Partitions: ``intra-node``, and the file systems ``scratch`` and ``tmpfs``. Stacks that the file
-    does not describe are found on the machine.
+    Stacks that the file does not describe are found on the machine.
 
     :raises ConfigError: a directory cannot be made, ReFrame's command loads the site on a machine
         with another distribution without ``--system``, or as

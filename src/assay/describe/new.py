@@ -1,7 +1,7 @@
 """``assay site new``: writes the folder of a site from what Slurm and its nodes say.
 
-Slurm says which partitions and nodes there are. A job of a second on two nodes of each partition
-says what they have (``fleet/node/provenance.py``). What nobody says is listed with what to do.
+A job of a second on two nodes of each partition says what they have
+(``fleet/node/provenance.py``). What nobody says is listed with what to do (``gaps.yaml``).
 """
 
 from __future__ import annotations
@@ -79,11 +79,10 @@ def _run(args: argparse.Namespace) -> int:
             + (f"name modules by --module, for example {useful}" if useful else do)
         )
     if useful and not args.module:
-        what = f"the stack loads no module; there are {useful}; name those that you want by"
-        gaps.append(f"stack {made.stack['name']}: {what} --module")
+        stack = made.stack["name"]
+        gaps.append(described.GAPS["no-module"].format(name=stack, modules=useful))
     host = socket.gethostname()
-    what = f"written from the name of this host, {host}; whether jobs are started on others, too, "
-    made.gaps = [*gaps, *made.gaps, f"hostnames: {what}is not known; add their names"]
+    made.gaps = [*gaps, *made.gaps, described.GAPS["other-hosts"].format(host=host)]
     head = written.Head(
         name=args.name,
         hostnames=[re.sub(r"\d+", "[0-9]+", re.escape(host)) + "$"],

@@ -1,7 +1,7 @@
 """The minority report: the nodes of a partition that differ from the others, and the differences.
 
-A cluster is meant to be homogeneous. The value that most nodes have is the intended value. A node
-with another value was missed by an update, lost a mount, or has a broken part.
+The value that most nodes have is the intended value. A node with another value was missed by an
+update, lost a mount, or has a broken part.
 """
 
 from __future__ import annotations

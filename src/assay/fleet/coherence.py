@@ -1,8 +1,7 @@
 """What nodes see of the files that other nodes write, from the log of ``fleet/node/coherence.py``.
 
-A file system that nodes share is coherent if all of them see a change within a short time. POSIX
-demands this at once. NFS and FUSE promise it for a file that is opened after the writer closed it;
-they may keep sizes, times and names for some seconds.
+POSIX demands that all see a change at once. NFS and FUSE promise it for a file that is opened after
+the writer closed it; they may keep sizes, times and names for some seconds.
 """
 
 from __future__ import annotations

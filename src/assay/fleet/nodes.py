@@ -23,8 +23,7 @@ from assay.run.options import COUNT, NONE, SHARE
 from assay.run.strict import StrictCheck
 from assay.run.ucx import text
 
-#: Files of a meeting: where rank 0 listens, and its log. ``node/meeting.py`` has the same names: on
-#: a compute node it is no part of the package. A test compares them.
+#: Files of a meeting, as ``node/meeting.py`` names them; a test compares both.
 ADDRESS, LOG_FILE = "meeting.json", "coordinator_log.jsonl"
 
 #: The folder of the scripts.
@@ -46,8 +45,8 @@ class AllNodesCheck(StrictCheck):
     #: File name of the script in :data:`SCRIPTS`.
     script = ""
 
-    #: Fewest nodes for the test. With fewer nodes there is nothing to compare. A test that compares
-    #: parts of one node takes one, also where the partition does not say how many there are.
+    #: Fewest nodes for the test. One that compares parts of a node takes one, also where the
+    #: partition does not say how many there are.
     least_nodes = 2
 
     def plan(self) -> Mapping[str, Any]:

@@ -30,8 +30,7 @@ REPEATS = 3
 #: A pair has failed if it takes longer than this multiple of the expected time.
 PATIENCE = 20
 
-#: The rates of pairs that share a link are measured so many times as long, because one program
-#: starts about 0.1 s later than another.
+#: Pairs that share a link are measured so many times as long: programs start 0.1 s apart.
 TOGETHER = 12
 
 CPUS = kind(

@@ -74,10 +74,7 @@ class Servers(Sweep):
         )
 
     def cause(self, found: Sequence[Turn], quantity: str, node: str, tolerance: float) -> str:
-        """What the server shows as a node; empty if servers are not nodes.
-
-        A slow network slows its rates with all other servers, too; a slow disk does not.
-        """
+        """What the server shows as a node, with others; empty if servers are no nodes."""
         own = _rates(found, quantity, lambda one, its: one == node != its)
         usual = _rates(found, quantity, lambda one, its: node != its != one != node)
         if not (own and usual):

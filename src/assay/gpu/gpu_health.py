@@ -2,8 +2,7 @@
 
 Tests between GPUs read the state of all GPUs of their node before and after the benchmark. The
 pre-check and the census read it once. :mod:`assay.prove.counters` has the limits. An error of a
-GPU in the kernel's log (Xid) is a fault if it is new after the run. Older ones may be of other
-users.
+GPU in the kernel's log (Xid) is a fault if it is new after the run.
 
 Which GPU each process used, and whether the processors of the process are near it:
 

@@ -1,9 +1,9 @@
 """IOR and mdtest as IO500 runs them: what the ranks do, and for how long.
 
 Source: the rules and the default configuration of IO500 (io500.org, github.com/IO500/io500,
-src/phase_ior_easy.c, phase_ior_hard.c, phase_mdtest_easy.c, phase_mdtest_hard.c). A phase that
-writes or creates goes on for 300 s. Then all ranks stop, and those that did less make up for it
-(`stonewalling`). The next phases work on exactly these files, from another node.
+src/phase_*.c). A phase that writes or creates goes on for 300 s. Then all ranks stop, and those
+that did less make up for it (`stonewalling`). The next phases work on these files, from another
+node.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Which provider of libfabric carried the data of a server and a client, by libfabric's own log.
 
-A program that opens one fabric sends everything through the provider of that fabric. The log
-(FI_LOG_LEVEL=info) names it, with its version ("Using tcp provider 1.21"); src/fabric.c prints it,
-in 1.20 not yet. A layered provider such as ``tcp;ofi_rxm`` opens several, and the log names each.
-The provider shm copies either through its own segment or by CMA (process_vm_readv); the log does
-not tell which.
+The log (FI_LOG_LEVEL=info) names the provider of an opened fabric, with its version ("Using tcp
+provider 1.21": src/fabric.c, not yet in 1.20), and each of a layered one such as ``tcp;ofi_rxm``.
+It does not tell whether shm copies through its own segment or by CMA (process_vm_readv).
 
 Seen with libfabric 1.21.0 and 2.5.1 over tcp and shm. Other providers are not yet run on hardware.
 """

@@ -76,7 +76,12 @@ def test_the_nodes_are_told_the_rounds_as_ranks(tmp_path):
 def pairs(rate=lambda where, k: 100.0, latency=lambda where: 145.0):
     """What healthy or other pairs would report."""
     return [
-        Pair(a, b, 2, {"bandwidth": rate(one.where, len(one.pairs)), "latency": latency(one.where)})
+        Pair(
+            a,
+            b,
+            {"bandwidth": rate(one.where, len(one.pairs)), "latency": latency(one.where)},
+            number=2,
+        )
         for one in crossing.rounds(NODES, LINK)
         for a, b in one.pairs
     ]
@@ -205,14 +210,17 @@ def test_few_pairs_need_not_fill_the_link():
         ),
         (lambda found: [*found, found[0]], "1 pairs beyond the 6 rounds"),
         (
-            lambda found: [Pair(found[0].a, found[0].b, 2, error="node02: dead"), *found[1:]],
+            lambda found: [
+                Pair(found[0].a, found[0].b, error="node02: dead", number=2),
+                *found[1:],
+            ],
             r"round 1 \(within\): node02: dead",
         ),
         (
             lambda found: [
                 found[0],
-                Pair(found[1].a, found[1].b, 2, error="another pair failed", follows=True),
-                Pair(found[2].a, found[2].b, 2, error="node06: dead"),
+                Pair(found[1].a, found[1].b, error="another pair failed", number=2, follows=True),
+                Pair(found[2].a, found[2].b, error="node06: dead", number=2),
                 *found[3:],
             ],
             r"round 2 \(within\): node06: dead",

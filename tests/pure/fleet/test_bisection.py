@@ -54,7 +54,7 @@ def played(together=(115.0, 115.0), alone=lambda at: 118.0, loaded=40.0, last=9)
             else:
                 values["bandwidth"] = rate if what == ALL else alone(sides.pairs.index((a, b)))
                 entries.append({"runs": runs(20.0)})
-            pairs.append(Pair(a, b, 2, values))
+            pairs.append(Pair(a, b, values, number=2))
     return pairs, entries
 
 
@@ -191,7 +191,7 @@ def test_a_latency_counts_only_while_all_others_send():
     [
         (lambda pairs: pairs[:-1], r"s1 - s2, one pair under load\): the log has the pairs"),
         (
-            lambda pairs: [Pair("node01", "node05", 2, error="node05: dead"), *pairs[1:]],
+            lambda pairs: [Pair("node01", "node05", error="node05: dead", number=2), *pairs[1:]],
             r"round 1 \(s1 - s2, all pairs at once\): node05: dead",
         ),
     ],

@@ -59,9 +59,8 @@ def metric(samples: Sequence[float], unit: str, kind: Kind) -> dict[str, Any]:
     The value is the median. Each bound is at least as far from the median as each of
 
     - the floor of the instrument (`kind`);
-    - the farthest launch on that side, widened by (n+1)/(n-1). A further launch of a healthy site
-      lies outside the range of n launches with probability 2/(n+1), for any distribution (18 % for
-      ten launches). For a uniform distribution, this factor estimates the range without bias;
+    - the farthest launch on that side, widened by (n+1)/(n-1): a further launch lies outside the
+      range of n with probability 2/(n+1); this estimates a uniform range without bias;
     - three standard deviations, estimated from the median absolute deviation.
 
     :param samples: at least two values, all finite and above 0.

@@ -94,9 +94,9 @@ def compare(  # noqa: PLR0913, PLR0917
 ) -> Calibration:
     """The new references of the measured cases, and the old references of all other cases.
 
-    :param reason: why a reference may become worse. It is written into the entries that need it.
+    :param reason: why a reference may become worse, for the entries that need it.
     :param without_peak: why a partition may have its first references although none of its rates
-        comes near a peak of the hardware. It is written into these entries.
+        comes near a peak of the hardware, for these entries.
     :param committed: the entries that version control has; those of the file go before them.
     :raises CalibrationError: a reference would become worse without a reason, or cannot be made; a
         curve is implausible.

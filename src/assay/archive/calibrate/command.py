@@ -84,10 +84,8 @@ def _committed(site: Path) -> Sequence[Mapping[str, Any]]:
 def _usage(args: argparse.Namespace, file: Path) -> str:
     """What is wrong with the arguments; empty if nothing is."""
     if not file.is_file():
-        known = (
-            ", ".join(sorted(path.parent.name for path in args.folder.glob("*/reframe.py")))
-            or "none"
-        )
+        there = sorted(path.parent.name for path in args.folder.glob("*/reframe.py"))
+        known = ", ".join(there) or "none"
         which = f"unknown site {args.site!r}: " if args.site else ""
         return f"{which}{file} does not exist; known are {known}"
     if not args.reports and args.launches < LAUNCHES_FOR_95_PERCENT:

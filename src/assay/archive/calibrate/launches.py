@@ -54,11 +54,8 @@ class Sample:
         """The source, in the format of an entry of references."""
         nodes = nodelist_abbrev(sorted(self.nodes)) if self.nodes else "unknown nodes"
         stack = f"stack {self.case['environ']}" + (f" ({self.stack})" if self.stack else "")
-        said: dict[str, Any] = {
-            "date": str(self.date),
-            "n": self.launches,
-            "where": f"{nodes}, {stack}",
-        }
+        said: dict[str, Any] = {"date": str(self.date), "n": self.launches}
+        said["where"] = f"{nodes}, {stack}"
         for key, known in (("settings", self.settings), ("hardware", self.hardware)):
             said |= {key: min(known)} if known else {}
         return said

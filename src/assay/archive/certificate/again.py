@@ -1,9 +1,8 @@
 """Judges a session again, from its verbatim outputs and the references of the site.
 
-The parsers read the outputs anew. The formulas in the records give the metrics, and
-:func:`assay.judge.judge` gives the verdicts. The evidence of each launch is found again by the
-functions of :mod:`assay.prove` that the run used. What does not follow is a contradiction. A metric
-or evidence that cannot be derived again is counted: it rests on the record of the case.
+The parsers read the outputs anew, the formulas in the records give the metrics, and
+:mod:`assay.judge` and :mod:`assay.prove` the verdicts and the evidence, as in the run. What does
+not follow is a contradiction. What cannot be derived again is counted: it rests on the record.
 """
 
 from __future__ import annotations
@@ -152,20 +151,16 @@ class Judge:
         samples = [*metric.samples]
         if not samples:
             raise ValueError("the record has no finite samples of it")
-        again = [v for attempt in attempts for v in self._own(attempt, metric.name)][
-            -len(samples) :
-        ]
+        found = [v for attempt in attempts for v in self._own(attempt, metric.name)]
+        again = found[-len(samples) :]
         if lost := len(samples) - len(again):
             raise _Unknown(f"{lost} of {len(samples)} launches left no output")
         if again != samples:
-            raise ValueError(
-                f"the outputs give {_listed(again)}, the record says {_listed(samples)}"
-            )
-        middle = statistics.median(again)
-        if metric.value != middle:
-            raise ValueError(
-                f"its launches give {number(middle, 6)}, the record says {metric.value}"
-            )
+            given = f"the outputs give {_listed(again)}"
+            raise ValueError(f"{given}, the record says {_listed(samples)}")
+        if metric.value != (middle := statistics.median(again)):
+            given = f"its launches give {number(middle, 6)}"
+            raise ValueError(f"{given}, the record says {metric.value}")
 
     def _own(self, attempt: Case, name: str) -> list[float]:
         """The values of a metric in one launch, from its outputs."""
@@ -189,9 +184,8 @@ class Judge:
         finally:
             self._asked.pop()
         if value not in known:
-            raise ValueError(
-                f"{name} of {unique_name} was {_listed(known)}, not {number(value, 6)}"
-            )
+            was = f"{name} of {unique_name} was {_listed(known)}"
+            raise ValueError(f"{was}, not {number(value, 6)}")
         return value
 
     def _reading(self, attempt: Case) -> _Reading:
@@ -235,12 +229,8 @@ class Judge:
         pattern = case.curve
         readings = [self._reading(attempt).parsed for attempt in attempts]
         software = any(metric.why == NO_MEASUREMENT + OF_SOFTWARE for metric in case.metrics)
-        if (
-            software
-            or case.verdict not in GREEN
-            or pattern not in curves.limits()
-            or not all(readings)
-        ):
+        judged = pattern in curves.limits() and all(readings) and not software
+        if case.verdict not in GREEN or not judged:
             return
         once = {int(size): time for size, time in case.once.items() if size.isdigit()}
         launches, outputs = [], [*filter(None, readings)]
@@ -397,10 +387,7 @@ def _has_cell(said: Any) -> bool:
 
 
 def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(
-        f"{v:.10g}" if isinstance(v, (int, float)) and not isinstance(v, bool) else str(v)
-        for v in values
-    ) or "nothing"  # fmt: skip
+    return ", ".join(f"{v:.10g}" if isinstance(v, float) else str(v) for v in values) or "nothing"
 
 
 def evaluate(

@@ -136,8 +136,8 @@ def _checked(
 ) -> tuple[Session, Mapping[str, Any], str, Counter[tuple[str, bool]]]:
     """What is in a bundle that was checked: session, statement, who signed it, and the evidence.
 
-    :raises Refused: it is not as it was written, nobody known signed it and the arguments do not
-        accept that, or its verdict does not follow.
+    :raises Refused: it is not as it was written, nobody known signed it, or its verdict does not
+        follow.
     :raises BundleError: it cannot be checked.
     """
     told: list[tuple[str, str | None]] = []
@@ -200,8 +200,8 @@ def accepted(args: argparse.Namespace, sums: bytes, signed: bytes | None) -> tup
 
 def _of_run(run: Session, nodes: Sequence[str]) -> Iterator[str]:
     """What was measured, where and when, one line each."""
-    stacks = {f"{c.environ} ({c.stack or 'unknown'})" for c in run.cases if c.recorded}
-    for what, words in (("site", run.systems), ("stack", sorted(stacks)), ("node", nodes)):
+    stacks = sorted({f"{c.environ} ({c.stack or 'unknown'})" for c in run.cases if c.recorded})
+    for what, words in (("site", run.systems), ("stack", stacks), ("node", nodes)):
         yield f"{what}: {', '.join(promise.few([*map(line, words)], SHOWN)) or 'unknown'}"
     yield f"date: {run.start.isoformat() if run.start else 'unknown'}"
     yield from Strength.of(run.cases).said

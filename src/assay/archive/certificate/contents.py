@@ -98,8 +98,7 @@ def open_session(
     :param root: the folder that the files were unpacked to; `file` and `site` lie below it.
     :param file: the run report, or the folder of the session.
     :returns: the session; its statement, without the keys of :data:`OWN`; what does not follow, one
-        line each, which begins with the case or the file; the evidence, see
-        :class:`assay.archive.certificate.again.Judge`.
+        line each; the evidence, see :class:`assay.archive.certificate.again.Judge`.
     :raises Refused: a file is not what it claims to be.
     """
     top = root.resolve()

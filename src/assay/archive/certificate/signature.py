@@ -101,13 +101,8 @@ def _keygen(*arguments: str, text: bytes = b"") -> subprocess.CompletedProcess[b
             "(Debian: apt-get install openssh-client)"
         )
     try:
-        return subprocess.run(
-            [program, *arguments],
-            input=text,
-            capture_output=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
+        words, limit = [program, *arguments], LIMIT_SECONDS
+        return subprocess.run(words, input=text, capture_output=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         raise BundleError(f"ssh-keygen did not answer within {LIMIT_SECONDS} s") from None
 

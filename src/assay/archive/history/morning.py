@@ -60,11 +60,8 @@ def _site(connection: sqlite3.Connection, run: Session, system: str) -> Exit:
                 nodes.NODE, node, (node,), verdict, (why,), tuple(its), bool(drained)
             )
     late = [node for node, (at, _) in proven.items() if at == "never" or at < f"{oldest:%F %H:%M}"]
-    print(
-        f"{system}: {summary.closing_lines(View.of(run))[-1]}",
-        *_changes(connection, run, system),
-        sep="\n",
-    )
+    print(f"{system}: {summary.closing_lines(View.of(run))[-1]}")
+    print(*_changes(connection, run, system), sep="\n")
     print("\nnode | last proven (UTC) | by | state")
     for node, (at, its) in sorted(proven.items()):
         states = [f"{row.verdict}: {row.reasons[0]}" for row in [accused.get(node)] if row]

@@ -45,9 +45,7 @@ class Series:
 
 
 def read_series(connection: sqlite3.Connection) -> Iterator[Series]:
-    """All series: of each metric over all nodes, and of each of its nodes.
-
-    The series of a node is left out if the metric was measured on that node only.
+    """All series: of each metric over all nodes, and of each of its nodes if there are several.
 
     :raises sqlite3.Error: the history is damaged.
     """

@@ -1,8 +1,7 @@
 """The history of a machine: what each of its sessions measured, in one SQLite file.
 
-The source is our record of each case. A session is added once and never changed. SQLite writes all
-of it or nothing. The file keeps a rollback journal and no write-ahead log, because the log needs
-memory that processes share, and a network file system has none.
+A session is added once and never changed. The file keeps a rollback journal and no write-ahead log,
+because the log needs memory that processes share, and a network file system has none.
 """
 
 from __future__ import annotations
@@ -48,10 +47,8 @@ class StoreError(Exception):
 
 @contextlib.contextmanager
 def open_history(path: Path, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-    """A connection to a history, without implicit transactions.
+    """A connection to a history in a file or a folder, without implicit transactions.
 
-    :param path: the file, or the folder that holds it.
-    :param create: make the file, and the folder, if they do not exist.
     :raises StoreError: there is no history, it is damaged, or it cannot be read or written.
     """
     file = path if path.suffix == ".db" else path / FILE

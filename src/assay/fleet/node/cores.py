@@ -1,8 +1,7 @@
 """Measures every core of this node while all of them work; prints the rates as JSON.
 
-``python3 cores.py SECONDS WINDOWS`` runs on one node, and needs numpy. It takes one processor of
-each core that the job may use, and binds a process to it. All processes do the same at the same
-time:
+``python3 cores.py SECONDS WINDOWS`` runs on one node, and needs numpy. A process on each core that
+the job may use does the same at the same time:
 
 ===========  =======================================================================  =========
 quantity     what each core does                                                      unit
@@ -150,10 +149,7 @@ def clocks(cpus):
 
 
 def start(work, cpu):
-    """Starts `work(cpu, together)` in a process of its own; returns a connection to it.
-
-    The process says that it is ready, waits for an answer, and sends what it measured at the end.
-    """
+    """Starts `work(cpu, together)` in a process; returns a connection, which has the result."""
     here, there = multiprocessing.Pipe()
 
     def run():

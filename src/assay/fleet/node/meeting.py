@@ -30,8 +30,7 @@ LOG_FILE = "coordinator_log.jsonl"
 #: Script that prints the state of a node, if the job has one, and the longest that it may take [s].
 HEALTH, PATIENCE = "node-health.sh", 20
 
-#: Variables that hold the rank, by launcher. That of Open MPI comes first, because its ranks
-#: inherit the Slurm variables of the daemon that started them.
+#: Variables that hold the rank. Ranks of Open MPI inherit those of Slurm from their daemon.
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 #: Time after which a silent connection counts as dead [s]; a live one answers probes by itself.
@@ -208,9 +207,8 @@ def hold(plan_file, preside, worker):
     """Take part in a meeting; returns when it is over.
 
     `plan_file` holds a JSON object: ``nodes``, the number of processes; ``patience``, how long
-    to wait for them [s]; ``device``, if there is one; and the entries that `preside` and `worker`
-    read. Rank 0 calls ``preside(plan, members, log)``; each process calls ``worker(plan)``, and
-    what that returns for its answers to orders.
+    to wait for them [s]; and perhaps a ``device``. Rank 0 calls ``preside(plan, members, log)``;
+    each process calls ``worker(plan)``, and what that returns for its answers to orders.
     """
     with open(plan_file) as file:
         plan = json.load(file)

@@ -4,11 +4,9 @@ The script runs on the compute node with the Python that is installed there (3.6
 library only). A value that cannot be read is null and is never guessed.
 
 - ``python3 provenance.py [--gpus SCRIPT] [DIRECTORY...]`` describes the node of a job. SCRIPT is a
-  line of shell that prints the state of the GPUs. Of the environment, only those variables are read
-  that affect the measurements.
+  line of shell that prints the state of the GPUs.
 - ``python3 provenance.py --questions JSON`` says what ``assay site new`` writes a site from, on one
-  line after :data:`MARK`; see :func:`asked`. It leaves nothing on the node but an empty file, which
-  it removes at once: it proves that a directory can be written.
+  line after :data:`MARK`; see :func:`asked`. It leaves nothing on the node.
 """
 
 import contextlib
@@ -136,10 +134,9 @@ def gids(port):
 
 
 def served(port):
-    """How often a port has served RDMA since the boot, as far as its driver counts it; else null.
+    """How often other nodes read and wrote by RDMA since the boot, if the driver counts it.
 
-    These are the requests of other nodes to read and write (drivers/infiniband/hw of Linux:
-    mlx5/counters.c, bnxt_re/hw_counters.c). Soft-RoCE counts packets, which are all of RDMA.
+    Sources: mlx5/counters.c, bnxt_re/hw_counters.c of Linux. Soft-RoCE counts packets.
     """
     found = [read(port + "/hw_counters/" + name) for name in SERVED]
     known = [int(count) for count in found if count and count.isdigit()]
@@ -335,10 +332,7 @@ def user_file_systems(listing, user):
 
 
 def first_writable(each, user):
-    """The first of the user's places that is on this mount and can be written.
-
-    The directories that variables name come first.
-    """
+    """The first of the user's places, or of the variables, that is here and can be written."""
     named = [os.environ.get(name, "") for name in OF_USERS]
     below = [os.path.join(each["mount"], place.format(user)) for place in PLACES]
     for path in (*named, each["mount"], *below):
@@ -393,8 +387,8 @@ def node(peer: "str | None" = None) -> dict:
 def asked(questions):
     """What this node is, and what it has for this user, as a dictionary of plain values.
 
-    `questions` has the address ``peer`` of :func:`node`, the names ``programs`` that are looked for
-    on PATH, and ``commands`` to run, each a list of words. What is missing is left out.
+    `questions` has ``peer`` of :func:`node`, the names of ``programs``, and ``commands`` to run,
+    each a list of words. What is missing is left out.
     """
     paths = {name: shutil.which(name) for name in questions["programs"]}
     programs = {name: path for name, path in paths.items() if path}

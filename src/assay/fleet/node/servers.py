@@ -1,8 +1,8 @@
 """Writes and reads a file on each server of a parallel file system; prints the rates as JSON.
 
-``python3 servers.py DIRECTORY NAME`` runs on one node. The name of a file selects its server, so
-this tries names, and keeps a file on each server that it meets. It bypasses the page cache. The
-output has `servers`: server -> rates of `write` and `read` [KiB/s], one for each round.
+``python3 servers.py DIRECTORY NAME`` tries names of files, which select the servers, and keeps a
+file on each server that it meets. It bypasses the page cache. The output has `servers`: server ->
+rates of `write` and `read` [KiB/s], one for each round.
 """
 
 import contextlib

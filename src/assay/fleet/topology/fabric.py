@@ -2,8 +2,7 @@
 
 A trunk is all cables between the same two switches. Only what every shortest path of two nodes
 crosses is a part of their path. Where a switch reaches the other node through several switches, its
-links to them count as one part, its uplinks: routing decides which of them carries a message, and
-the topology does not say it.
+links to them count as one part, its uplinks: the topology does not say which carries a message.
 """
 
 from __future__ import annotations

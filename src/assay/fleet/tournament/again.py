@@ -41,12 +41,10 @@ SHARED = (Kind.TRUNK, Kind.UPLINKS)
 def second_pass(diagnosis: Diagnosis, fabric: Fabric | None = None) -> list[list[Link]]:
     """Rounds of pairs that show whether the suspects are at fault; empty without suspects.
 
-    Each suspect is measured :data:`PARTNERS` times with good nodes, those of its own switch first,
-    and with the same ones again if there are few. A suspected pair is measured again as often. An
-    equal number of pairs of good nodes run at the same time as controls. If all good nodes are
-    partners, the controls have rounds of their own in between: the load of the machine may change.
-    No node is in two pairs of a round. Suspected parts of the network are crossed by
-    :data:`CROSSINGS` pairs each, in rounds after these.
+    Each suspect is measured :data:`PARTNERS` times with good nodes, those of its own switch first.
+    A suspected pair is measured again as often. As many pairs of good nodes run at the same time as
+    controls, or in between if all good nodes are partners. No node is in two pairs of a round.
+    Suspected parts of the network are crossed by :data:`CROSSINGS` pairs each, in later rounds.
     """
     suspects = diagnosis.suspects
     good = [node for node in diagnosis.nodes if node not in set(suspects)]

@@ -1,10 +1,9 @@
 """Finds the node or the link that is at fault from measured pairs, and states it in words.
 
-There are three steps: :func:`diagnose` judges the measurements of the tournament; then the pairs
-of :func:`.again.second_pass` are measured; then :func:`conclude` combines both passes. A deviation
-that the second pass does not confirm is not a fault. One that it confirms accuses a node or a pair
-only if the repeated measurements lie clear of those of the others. Otherwise noise may explain it,
-and it is a doubt.
+:func:`diagnose` judges the measurements of the tournament; then the pairs of
+:func:`.again.second_pass` are measured, and :func:`conclude` combines both passes. What the second
+pass does not confirm is not a fault. What it confirms is a fault if the repeated measurements lie
+clear of those of the others, and otherwise a doubt.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def diagnose(
 ) -> Diagnosis:
     """Judge the nodes of a tournament by the measurements of their pairs.
 
-    The result is only valid if less than half of the nodes are at fault. With three nodes, a slow
-    node can be distinguished from a slow pair. One pair has none to be compared with: a doubt.
+    The result is only valid if less than half of the nodes are at fault.
 
     :param measurements: in any order. A pair that was measured several times counts with its
         medians. An absent pair does not count against its nodes.
@@ -341,10 +339,9 @@ class _Board:
         return doubts + self.minority(metric, pairs, fit)
 
     def minority(self, metric: Metric, pairs: Pairs, fit: Fit) -> list[str]:
-        """A doubt if a few nodes are faster among each other: perhaps only these are well.
+        """A doubt if one group is faster within itself: perhaps most nodes are slow, as the median.
 
-        If half of the nodes are slow, the median is slow too. A few nodes then look too fast, with
-        each other only. A machine with several switches would have several such groups.
+        A machine with several switches would have several such groups.
         """
         fast = pairs.values > fit.base + max(fit.node_limit, fit.pair_limit)
         group = np.zeros(pairs.n, dtype=np.bool_)

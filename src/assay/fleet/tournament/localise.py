@@ -1,9 +1,8 @@
 """The search for slow nodes, pairs, switches and trunks in the numbers of measured pairs.
 
-:mod:`.diagnosis` states the result in words. The value of a pair is ``base * f(a) * f(b) *
-g(a, b)``, so its logarithm is a sum. Medians find the terms of this sum if less than half of the
-values in each median are at fault (J. W. Tukey, "Exploratory Data Analysis", 1977, chapter 11). A
-fault makes a pair slower, so a pair that is better than the others is never named.
+The logarithm of the value of a pair, ``base * f(a) * f(b) * g(a, b)``, is a sum. Medians find its
+terms if less than half of the values in each are at fault (J. W. Tukey, "Exploratory Data
+Analysis", 1977, chapter 11). A pair that is better than the others is never named.
 
 The topology says which parts of the network each pair crosses. Two questions are asked:
 

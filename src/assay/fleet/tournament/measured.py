@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +57,10 @@ TESTS: Mapping[str, Test] = {
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One run between two nodes.
+class Pair(Measurement):
+    """One run between two nodes; its values are in the units of the tests.
 
     :ivar number: number of the pass, counted from 1; 0 for a trial that failed.
-    :ivar values: metric -> value, in the unit of its test; empty if `error` says why there is none.
     :ivar problems: reasons why the values cannot be trusted, one line each.
     :ivar sent: number of TCP segments, or packets of InfiniBand, that both nodes sent.
     :ivar again: how many of them were sent a second time.
@@ -70,21 +69,13 @@ class Pair:
     :ivar follows: whether `error` only says that another pair of the round failed.
     """
 
-    a: str
-    b: str
-    number: int
-    values: Mapping[str, float] = field(default_factory=dict)
-    error: str = ""
+    number: int = 0
     problems: tuple[str, ...] = ()
     sent: int = 0
     again: int = 0
     uncounted: bool = False
     at: tuple[str, ...] = ()
     follows: bool = False
-
-    @property
-    def measurement(self) -> Measurement:
-        return Measurement(self.a, self.b, self.values, self.error)
 
 
 def pair_metrics(tolerances: Mapping[str, float]) -> list[Metric]:
@@ -108,7 +99,7 @@ def proven_pairs(
 ) -> Iterator[Pair]:
     """All pairs in the order in which they ran, each with the proof of its path.
 
-    :param ucx_version: the version of UCX that the stack states; None to accept any one.
+    :param ucx_version: of UCX, as the stack states it; None to accept any one.
     :param asked: the requested variables of UCX; any other is a doubt; None to accept any.
     """
     nodes = log.nodes
@@ -119,7 +110,7 @@ def proven_pairs(
         if entry["error"]:
             error = f"{a} did not meet {b}: {entry['error']}"
             at, follows = tuple(entry.get("at") or (a, b)), bool(entry.get("follows"))
-            yield Pair(a, b, number, error=error, at=at, follows=follows)
+            yield Pair(a, b, error=error, number=number, at=at, follows=follows)
             continue
         values: dict[str, float] = {}
         problems = []
@@ -129,7 +120,7 @@ def proven_pairs(
             try:
                 reached = value(test, said["client"]["out"])
             except ParseError as error:
-                yield Pair(a, b, number, error=f"{name}: {error}", at=(a, b))
+                yield Pair(a, b, error=f"{name}: {error}", number=number, at=(a, b))
                 break
             values[test.metric] = min(reached, values.get(test.metric, reached))
             said_of = ucx_log.parse_ucx_log(said["server"]["log"] + said["client"]["log"])
@@ -142,7 +133,7 @@ def proven_pairs(
             problems += [within(f"{a} - {b}: {name}", problem) for problem in found]
         else:
             told = tuple(dict.fromkeys(problems))
-            yield Pair(a, b, number, values, "", told, *counted(entry["runs"]))
+            yield Pair(a, b, values, "", number, told, *counted(entry["runs"]))
 
 
 def counted(runs: Iterable[Mapping[str, Any]]) -> tuple[int, int, bool]:
@@ -230,7 +221,7 @@ def known_fabric(said: Mapping[str, Any] | None, nodes: Sequence[str]) -> Fabric
 
 
 def fabric_of(said: Mapping[str, Any], nodes: Sequence[str]) -> Fabric:
-    """The network of a plan, with the nodes as they name themselves; parameters as above."""
+    """The network of a plan, with the nodes as they name themselves."""
     known = {short_name(node): node for node in nodes}
     switches = {
         switch: [known.get(node, node) for node in there]
@@ -259,9 +250,7 @@ def advice(plan_file: str, log_file: str) -> dict[str, Any]:
     """What to do next: ``again``, and the ``rounds`` of the second pass as pairs of ranks."""
     plan, log = tournament_of_job(plan_file, log_file)
     fabric = known_fabric(plan.get("topology"), log.nodes)
-    found = [
-        p.measurement for p in proven_pairs(log, plan["transport"], plan["ucx_version"]) if p.number
-    ]
+    found = [p for p in proven_pairs(log, plan["transport"], plan["ucx_version"]) if p.number]
     diagnosis = diagnose(log.nodes, pair_metrics(plan["tolerances"]), found, fabric)
     number = {name: rank for rank, name in enumerate(log.nodes)}
     again = second_pass(diagnosis, fabric)

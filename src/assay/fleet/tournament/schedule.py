@@ -48,8 +48,7 @@ def pairs_of_round(n: int, number: int) -> list[Pair]:
 def rounds(n: int, limit: int | None = None) -> list[list[Pair]]:
     """All rounds of `n` nodes; with a `limit`, that many of them, spread evenly over all.
 
-    They are spread because a node meets consecutive partners in consecutive rounds, and these are
-    often on one switch. No pair is in two rounds.
+    Consecutive rounds have consecutive partners, which are often on one switch.
 
     :raises ValueError: fewer than two nodes, or a limit below one.
     """
@@ -72,8 +71,7 @@ def sparse(n: int) -> int:
 def by_switch(groups: Sequence[Sequence[int]], limit: int) -> list[list[Pair]]:
     """`limit` rounds of which half are within switches; the others are spread over all nodes.
 
-    A sparse tournament on a large machine would otherwise have hardly a pair within a switch, and
-    a slow switch would look like slow uplinks.
+    With hardly a pair within a switch, a slow switch would look like slow uplinks.
 
     :param groups: the nodes 0 ... n - 1, switch by switch. A node that is left over in its switch
         meets one that is left over in another.

@@ -1,7 +1,6 @@
 """each_gpu, our own copies of all GPUs of a node: ``gpu/node/gpus.py``, which has the format.
 
-Each row is a way: from the host to a GPU, from a GPU to the host, or from a GPU to another one. The
-names of the GPUs are in the facts, so a reader sees whether they were emulated.
+Each row is a way: from the host to a GPU, from a GPU to the host, or from a GPU to another one.
 """
 
 from __future__ import annotations

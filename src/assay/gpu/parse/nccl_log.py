@@ -49,17 +49,11 @@ def parse_nccl_log(lines: Iterable[Line]) -> tuple[dict[str, Any] | None, list[s
     The path: ``library``; ``ranks``: rank -> node and GPU; ``pairs``: ``A->B`` -> transports (two
     transports: RDMA of only one of both GPUs); ``channels``, by purpose; ``rings`` and ``trees``
     (whether they were connected); ``networks``; ``adapters``: node -> the numbers of those in use;
-    ``fall_backs``: each pair
-    that did not take P2P in a node or RDMA of GPUs between nodes, with node and GPU; ``causes``:
-    what NCCL says of reasons. None if no line is of the log.
+    ``fall_backs``: each pair that did not take P2P in a node or RDMA of GPUs between nodes, with
+    node and GPU; ``causes``: what NCCL says of reasons. None if no line is of the log.
     """
-    path: dict[str, Any] = {
-        "library": None,
-        "ranks": {},
-        "pairs": {},
-        "channels": {},
-        "adapters": {},
-    }
+    path: dict[str, Any] = {"library": None, "ranks": {}, "pairs": {}}
+    path |= {"channels": {}, "adapters": {}}
     path |= {"rings": False, "trees": False, "networks": [], "fall_backs": [], "causes": []}
     problems: list[str] = []
     rest: list[Line] = []

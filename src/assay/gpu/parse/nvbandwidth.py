@@ -1,7 +1,7 @@
 """nvbandwidth of NVIDIA, 0.1 to 0.8: matrices of copies between host and GPUs, as text.
 
-output.cpp prints the text. The program compares what it copied. Since 0.6, text ends with a note.
-Before, it has no last line, so one that was cut between two tests looks whole.
+output.cpp prints the text. The program compares what it copied. Before 0.6, text has no last line:
+one that was cut between two tests looks whole.
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@ a benchmark does not fit the number of ranks, it runs on fewer of them (``-npmin
 It checks the received data only if it was built with ``-DCHECK``; the table then has the column
 ``defects``.
 
-How often IMB repeats a size depends on ``-iter_policy`` (IMB_init_buffers_iter() of
-src_cpp/helpers/helper_IMB_functions.h). With ``off`` it repeats each as often as ``-iter`` says,
-after a trial of the same length. With ``dynamic`` it repeats a size for at most ``-time`` seconds,
-as estimated by a trial, and never more often than a smaller size. If the benchmark as a whole takes
-longer than (sizes - 3) times ``-time``, IMB leaves out the other sizes (``time-out.``).
+With ``-iter_policy dynamic`` IMB repeats a size for at most ``-time`` seconds, as estimated by a
+trial, and never more often than a smaller size (IMB_init_buffers_iter() of
+src_cpp/helpers/helper_IMB_functions.h). If the benchmark as a whole takes longer than (sizes - 3)
+times ``-time``, IMB leaves out the other sizes (``time-out.``).
 """
 
 from __future__ import annotations

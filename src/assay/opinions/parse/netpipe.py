@@ -1,10 +1,8 @@
 """NetPIPE over MPI (NPmpi; NPopenmpi of Debian), checked against 3.7.2.
 
-NetPIPE prints the rows and "Now starting the main loop" to stderr, and host names and options to
-stdout. Pass both texts (``stdout + stderr``), or the two merged. No line marks the end, and the
-program stops early once a message takes longer than a second. So only a caller that knows the
-``-u`` of the run can tell whether the output is complete. NetPIPE needs two ranks and reports if
-there are fewer; a third rank hangs.
+Pass stdout, which has host names and options, and then stderr, which has the rows, or the two
+merged. No line marks the end, and the program stops early once a message takes longer than a
+second: only a caller that knows the ``-u`` of the run can tell whether the output is complete.
 
 The unit "Mbps" is 2^20 bit/s (``bits / (t * 1024 * 1024)``, netpipe.c).
 """

@@ -15,7 +15,8 @@ NODES = ["n1", "n2", "n3", "n4"]
 def pairs(again):
     """All pairs with 10 000 segments each. `again` returns how many a pair has sent again."""
     return [
-        Pair(*pair, 1, sent=10_000, again=again(pair)) for pair in itertools.combinations(NODES, 2)
+        Pair(*pair, number=1, sent=10_000, again=again(pair))
+        for pair in itertools.combinations(NODES, 2)
     ]
 
 
@@ -43,13 +44,18 @@ def test_a_link_a_node_or_nobody_is_named(again, said, device):
 
 
 def test_both_passes_count_together():
-    twice = [Pair("n1", "n2", 1, sent=100, again=0), Pair("n2", "n1", 2, sent=100, again=5)]
-    (line,) = lossy([*twice, Pair("n1", "n3", 1, sent=100)], "eth0", {})
+    twice = [
+        Pair("n1", "n2", number=1, sent=100, again=0),
+        Pair("n2", "n1", number=2, sent=100, again=5),
+    ]
+    (line,) = lossy([*twice, Pair("n1", "n3", number=1, sent=100)], "eth0", {})
     assert line.startswith("n1 - n2: 5 of 200")
 
 
 def test_a_pair_that_counted_nothing_says_nothing():
-    assert lossy([Pair("n1", "n2", 1, error="no value")], "eth0", {"link_resent_max": 0}) == []
+    assert (
+        lossy([Pair("n1", "n2", number=1, error="no value")], "eth0", {"link_resent_max": 0}) == []
+    )
 
 
 @pytest.mark.parametrize(

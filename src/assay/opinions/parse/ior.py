@@ -5,6 +5,8 @@ each wrong place twice, so 128 wrong places end with exit code 0. IOR also goes 
 that was cut short. The parser therefore reports each warning, except those that follow from the
 time limit of a phase (`stonewalling`: a rank then moves fewer bytes than its block has), and those
 that say what an interface cannot do.
+
+IO500 has IOR as a library since 2020. It then prints no summary: the last result is the last line.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from assay.parse import Parsed, Value
 from assay.parse.reading import (
@@ -41,13 +44,20 @@ _HARMLESS = re.compile(
     r"|cannot get platform name.*|unable to use realpath\(\) .*)"
 )
 
-#: Heading in the table of results or in the summary -> column of a row.
-_COLUMNS = {
-    **{"bw(MiB/s)": "bandwidth", "total(s)": "time", "Stonewall(s)": "limited_after"},
-    **{"Test#": "phase", "#Tasks": "ranks", "tPN": "ranks_per_node", "reps": "repetitions"},
-    **{"fPP": "file_per_rank", "reord": "shifted", "reordoff": "shift", "API": "api"},
-    **{"segcnt": "segments", "blksiz": "block", "xsize": "transfer"},
+#: Column of a row -> its headings in the table of results and in the summary, its keys in JSON, and
+#: its names in the options, all as far as they have it.
+_HEADINGS = {
+    **{"bandwidth": "bw(MiB/s)|bwMiB", "time": "total(s)|totalTime"},
+    **{"block_kib": "block(KiB)|blockKiB", "transfer_kib": "xfer(KiB)|xferKiB"},
+    **{"limited_after": "Stonewall(s)|StoneWallTime"},
+    **{"phase": "Test#|TestID", "ranks": "#Tasks|numTasks|tasks"},
+    **{"ranks_per_node": "tPN|tasksPerNode|clients per node", "repetitions": "reps|repetitions"},
+    **{"file_per_rank": "fPP|filePerProc", "shifted": "reord|reorderTasks"},
+    **{"shift": "reordoff|taskPerNodeOffset|task offset", "api": "API|api"},
+    **{"segments": "segcnt|segmentCount|segments", "block": "blksiz|blockSize|blocksize"},
+    **{"transfer": "xsize|transferSize|xfersize"},
 }
+_COLUMNS = {said: name for name, all_said in _HEADINGS.items() for said in all_said.split("|")}
 _SETTINGS = (
     *("ranks", "ranks_per_node", "repetitions", "file_per_rank", "shifted", "shift", "segments"),
     *("block", "transfer"),
@@ -63,12 +73,14 @@ _IDENTITIES = (
     Identity(f"bandwidth * time = moved / {MIB}", _CONTRADICTS, share=0.01),
 )
 
-_TITLE = re.compile(r"IOR-(\S+): MPI Coordinated Test of Parallel I/O")
+_TITLE = re.compile(
+    r"IOR-(\S+): MPI Coordinated Test of Parallel I/O|[{\s]*\"Version\": \"([^\"]+)\", ?"
+)
 _SAID = re.compile(
     r"WARNING: (Expected|Stat\(\) of|Using actual) aggregate .*= (-?\d{1,19})\.?", re.ASCII
 )
 _LIMITED = re.compile(r"stonewalling pairs accessed .* time: ([\d.]{1,20})s")
-_PHASE = re.compile(r"TestID +: .*|Test \d+ started: .*")
+_IO500 = re.compile(r"\./ior .*-k -e -o ")
 
 recognise = recogniser(_TITLE)
 
@@ -79,7 +91,7 @@ def is_wrong(line: str) -> bool:
 
 
 def parse_ior(text: str) -> Parsed:
-    """Read the output of one run of ``ior`` in its default format.
+    """Read the output of one run of ``ior``, in its default format or as JSON.
 
     There is one row for each repetition of a phase: ``operation`` (``write`` or ``read``),
     ``bandwidth`` [MiB/s], ``time`` [s], ``limited_after`` [s], the time after which the ranks
@@ -100,19 +112,24 @@ def parse_ior(text: str) -> Parsed:
         log.take(number, line)
     rows, problems = log.rows(), log.problems
     command = log.phases[0].get("Command line") or log.phases[0].get("Command line used") or ""
-    stated = sum(integer(one.get("repetitions", ""), 0, "") for one in log.summary.values())
-    if not log.ended:
+    stated = sum(integer(one.get("repetitions", ""), 0, "") for one in log.summary)
+    if not log.summary and _IO500.match(command):
+        ended = [row["repetitions"] for row in rows] == [len(rows)] * len(rows)
+        ended = ended and not any(lines[log.last :])
+    else:
+        ended = log.ended
+        if ended and stated != len(log.results):
+            problems.append(f"{len(log.results)} results, the summary has {stated}")
+    if not ended:
         problems.insert(0, "IOR did not come to its end")
-    elif stated != len(log.results):
-        problems.append(f"{len(log.results)} results, the summary has {stated}")
     ranks = {row["ranks"] for row in rows}
     said = [options.get("nodes", "") for options in log.phases]
     nodes = [int(one) for one in said if re.fullmatch("[0-9]{1,9}", one)]
     return Parsed(
         family="ior",
         program="ior",
-        version=title[1],
-        complete=log.ended and stated == len(rows) == len(log.results) > 0,
+        version=title[1] or title[2],
+        complete=ended and len(rows) == len(log.results) > 0 and stated in (0, len(rows)),
         rows=tuple(rows),
         units=_UNITS,
         problems=capped(problems),
@@ -120,56 +137,56 @@ def parse_ior(text: str) -> Parsed:
             "command_line": command or None,
             "nodes": max(nodes, default=None),
             "ranks": ranks.pop() if len(ranks) == 1 else None,
-            **read_as(title[1], KNOWN),
+            **read_as(title[1] or title[2], KNOWN),
         },
     )
 
 
 class _Log:
-    """What the lines of IOR say.
+    """What the lines of IOR say, in its default format and as JSON.
 
     :ivar phases: what was said before the first phase, then the options of each phase.
     :ivar results: the words of each row of results by column, with what was said of it before.
-    :ivar summary: phase and operation -> the words of its row.
+    :ivar summary: the words of the row of each phase and operation.
+    :ivar last: the line of the last result.
     """
 
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.phases: list[dict[str, str]] = [{}]
         self.results: list[dict[str, str]] = []
-        self.summary: dict[tuple[str, str], dict[str, str]] = {}
-        self.ended = False
+        self.summary: list[dict[str, str]] = []
+        self.last, self.ended = 0, False
         self._head: list[str] = []
+        self._into: dict[str, str] | None = None
         self._before: dict[str, str] = {}
 
     def take(self, number: int, line: str) -> None:
         """Read a line of the program; its messages stand between the lines of the tables."""
         words = line.split()
+        key, value = _pair(line)
         if self._is_message(number, line):
             return
         if words and words[-1] in ("iter", "RefNum"):
             self._head = words
         elif self._head and words and words[0] in ("write", "read"):
             if len(words) == len(self._head):
-                self._row(words)
+                self._begin(number, words[0], self._head[0] == "Operation")
+                self._name(zip(self._head, words))
             else:
                 self.problems.append(f"line {number}: cut short: {line.strip()[:120]}")
-        elif _PHASE.match(line) and not self.summary:
+        elif key in ("access", "operation") and value in ("write", "read", "remove"):
+            self._begin(number, value, key == "operation")
+        elif key == "Finished" or (key == "}" and "Finished" in self.phases[0]):
+            self.ended = key == "}" or '"' not in line
+            self.phases[0]["Finished"] = value
+        elif (key == "TestID" and not self.summary) or re.fullmatch(r"Test \d+ started", key):
             self.phases.append({})
+            self._into = None
+        elif self._into is not None:
+            self._name([(key, value)])
         else:
-            key, _, value = line.partition(":")
-            self.phases[-1].setdefault(key.strip(), value.strip())
-            self.ended |= key.strip() == "Finished"
-
-    def _row(self, words: list[str]) -> None:
-        named = zip(self._head, words)
-        row = {_COLUMNS[head]: word for head, word in named if head in _COLUMNS}
-        if self._head[0] == "Operation":
-            self.summary[row.get("phase", ""), words[0]] = row
-        else:
-            of = str(len(self.phases) - 2)
-            self.results.append({"operation": words[0], "phase": of, **self._before, **row})
-            self._before = {}
+            self.phases[-1].setdefault(key, value)
 
     def _is_message(self, number: int, line: str) -> bool:
         if said := _SAID.match(line):
@@ -182,13 +199,29 @@ class _Log:
             return bool(_HARMLESS.fullmatch(line))
         return True
 
+    def _begin(self, number: int, operation: str, of_summary: bool) -> None:
+        self._into = {"operation": operation}
+        if of_summary:
+            self.summary.append(self._into)
+        elif operation != "remove":  # of which JSON has a time, too
+            self._into |= {"of": str(len(self.phases) - 1), **self._before}
+            self._before = {}
+            self.results.append(self._into)
+            self.last = number
+
+    def _name(self, words: Iterable[tuple[str, str]]) -> None:
+        assert self._into is not None
+        self._into |= {_COLUMNS[key]: value for key, value in words if key in _COLUMNS}
+
     def rows(self) -> list[dict[str, Value]]:
-        """The rows whose settings the summary has."""
+        """The rows whose settings are known: the summary has them, or the options of the phase."""
+        summary = {(one.get("phase"), one["operation"]): one for one in self.summary}
         rows: list[dict[str, Value]] = []
         done: Counter[tuple[str, str]] = Counter()
         for one in self.results:
-            key = one["phase"], one["operation"]
-            said, options = self.summary.get(key, {}), self.phases[int(one["phase"]) + 1]
+            phase = int(one["of"]) - 1
+            key, options = (f"{phase}", one["operation"]), self.phases[phase + 1]
+            said = summary.get(key) or _settings(options, one)
             if not (said.keys() >= {*_SETTINGS, "api"} and one.keys() >= {"bandwidth", "time"}):
                 continue
             settings: dict[str, Value] = {n: integer(said[n], 0, said[n]) for n in _SETTINGS}
@@ -202,7 +235,7 @@ class _Log:
                 "time": real(one["time"], 0, one["time"]),
                 "limited_after": 0.0 if limit == "NA" else real(limit, 0, limit),
                 "moved": moved,
-                "phase": int(one["phase"]),
+                "phase": phase,
                 "repetition": done[key],
                 **settings,
             }
@@ -217,3 +250,27 @@ class _Log:
                 what = f"{key[1]}: the files have {found} B, {moved} B were moved"
                 self.problems.append(what)
         return rows
+
+
+def _pair(line: str) -> tuple[str, str]:
+    """Key and value of a line: `key : value`, `key = value` after a tab, or those of JSON."""
+    key, _, value = line.partition("=" if line.startswith("\t") else ":")
+    return key.strip(' \t{["'), value.strip(' \t,"')
+
+
+def _settings(options: Mapping[str, str], result: Mapping[str, str]) -> dict[str, str]:
+    """The settings as the options say them; before 3.2, only the summary has all of them.
+
+    The options have a size exactly if it is short; the table of results has it in KiB.
+    """
+    said = {_COLUMNS[key]: value for key, value in options.items() if key in _COLUMNS}
+    said["file_per_rank"] = str(int(options.get("access") == "file-per-process"))
+    said["shifted"] = str(int("constant" in options.get("ordering inter file", "")))
+    said.setdefault("shift", "1")
+    for name in ("block", "transfer"):
+        size, _, unit = said.get(name, "").partition(" ")
+        if unit != "bytes" and f"{name}_kib" in result:
+            value = real(result[f"{name}_kib"], 0, "") * 1024
+            size = str(round(value)) if math.isfinite(value) else ""
+        said[name] = size
+    return said

@@ -82,7 +82,9 @@ test_ior_is_refused = refused(
     [
         ("3.0.1.checked", ["write", "read"], [0, 0]),
         ("3.2.1.three_repetitions", ["write", "read"] * 3, [0, 0, 1, 1, 2, 2]),
+        ("3.3.0.json", ["write", "read"] * 2, [0, 0, 1, 1]),
         ("4.1.verbose", ["write", "read"], [0, 0]),
+        ("4.1.script.json", ["write", "read"] * 4, [0, 0, 1, 1] * 2),
     ],
 )
 def test_each_version_and_form(name, operations, repetitions):
@@ -96,6 +98,45 @@ def test_each_version_and_form(name, operations, repetitions):
     for row in parsed.rows:
         assert row["moved"] == 2 * row["segments"] * row["block"]
         assert row["moved"] / 2**20 == pytest.approx(row["bandwidth"] * row["time"], rel=0.5)
+
+
+def test_the_phases_of_a_script_in_json():
+    parsed = ior.parse_ior(IOR["4.1.script.json"])
+
+    assert parsed.column("phase") == [0] * 4 + [1] * 4
+    assert [row["block"] >> 20 for row in parsed.rows] == [1] * 4 + [2] * 4
+
+
+def test_json_that_was_cut_is_not_complete():
+    text = IOR["3.3.0.json"]
+
+    assert not ior.parse_ior(text.rpartition("}")[0]).complete
+    assert not ior.parse_ior(text.rpartition('"operation": "read"')[0]).complete
+
+
+#: IO500 has IOR as a library, which prints no summary; this is an output of the program without it.
+AS_IO500 = re.sub("ior -a POSIX", "./ior -C -Q 1 -k -e -o x -a POSIX", IOR["4.1.verbose"])
+AS_IO500 = re.sub(r"remove .*", "", AS_IO500, flags=re.DOTALL)
+
+
+def test_the_last_line_of_io500_is_the_last_result():
+    parsed = ior.parse_ior(re.sub("write  .*\n", "", AS_IO500))
+
+    (row,) = parsed.rows
+    assert parsed.sound
+    assert (row["operation"], row["bandwidth"], row["block"]) == ("read", 500.13, 1 << 20)
+    assert (row["api"], row["transfer"], row["ranks_per_node"]) == ("POSIX", 1 << 18, 2)
+
+
+def test_io500_that_was_cut_or_is_another_program_is_not_complete():
+    one = re.sub("write  .*\n", "", AS_IO500)
+
+    assert not ior.parse_ior(one.rstrip("\n")).complete
+    assert not ior.parse_ior(one.replace("./ior", "/opt/ior")).complete
+    assert not ior.parse_ior(re.sub(r"\nread  .*", "\n", one)).complete
+    assert not ior.parse_ior(
+        one.replace("repetitions         : 1", "repetitions         : 2")
+    ).complete
 
 
 def test_what_an_interface_cannot_do_is_no_problem_and_wrong_data_are():

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Compile the programs that no package of the distribution has, with the MPI and BLAS that are here.
+"""Compile the programs that no package of the distribution has, with the MPI and BLAS of PATH.
 
     ci/programs.py          what `make programs` does
     ci/programs.py --ask    what `make acceptance` does: it names what is missing, and asks first
 
 The sources are pinned in ci/programs.ini by checksum. They come from a folder or a mirror
-(``ASSAY_SOURCES``), else from the net. The programs are installed below ``ASSAY_PROGRAMS``, by default
-.cache/programs: each whole or not at all, so a call goes on where the last one stopped. Its file
-programs.json says what is there, and with which MPI it was compiled (assay.sites.stacks). Each program
-has a recipe, ci/programs/PACKAGE.sh. Needs Python 3.6 and its standard library.
+(``ASSAY_SOURCES``), else from the net. The programs are installed below ``ASSAY_PROGRAMS``, by
+default .cache/programs: each whole or not at all, so a call goes on where the last one stopped.
+Its file programs.json says what is there, and with which MPI it was compiled (read by
+assay.sites.stacks). Each program has a recipe, ci/programs/PACKAGE.sh. Needs Python 3.6 and its
+standard library.
 """
 
 import argparse
@@ -40,11 +41,11 @@ INDEX = "programs.json"
 #: How long all servers together have to take a connection, and one of them for its next bytes [s].
 REACHED, SILENT = 4, 20
 
-#: Libraries of BLAS, in this order; ASSAY_BLAS says another one. `-lblas` may be the unoptimised one.
+#: Libraries of BLAS, in this order; ASSAY_BLAS says another. `-lblas` may be the unoptimised one.
 BLAS = ("-lopenblas", "-lmkl_rt", "-lblis", "-larmpl")
 
-#: Elements of STREAM's arrays, as in our recipe of Spack; three arrays of 8 B each may take a half of
-#: the memory.
+#: Elements of STREAM's arrays, as in our recipe of Spack; three arrays of 8 B each may take a half
+#: of the memory.
 ARRAY_SIZE = 400000000
 
 #: Classes and subtypes of BT-IO. The tests take the smallest class, A, or one that a site names.
@@ -56,8 +57,8 @@ PARAMETERS = {
     "npb-btio": {"classes": CLASSES, "subtypes": SUBTYPES},
 }
 
-#: Packages of Debian and its relatives for what a recipe needs. The serial OpenBLAS, because each rank
-#: of HPL would start a thread on each core.
+#: Packages of Debian and its relatives for what a recipe needs. The serial OpenBLAS, because each
+#: rank of HPL would start a thread on each core.
 DEBIAN = {
     "mpicc": "libopenmpi-dev",
     "mpicxx": "libopenmpi-dev g++",
@@ -106,7 +107,7 @@ class Pin:
                 raise Refused(f"{where}: [{section}]: {word} is not one: {words[word]}")
         if not (self.sha256 or self.commit):
             raise Refused(
-                f"{where}: [{section}]: no sha256 and no commit: nothing is compiled unseen"
+                f"{where}: [{section}]: no sha256 and no commit; nothing is compiled unseen"
             )
 
     def __str__(self):
@@ -137,11 +138,7 @@ class Repository:
         return ["git", "-c", "safe.directory=*", "--git-dir", str(self.path), *words]
 
     def has(self, commit):
-        found = subprocess.run(
-            self._git("cat-file", "-e", commit + "^{commit}"),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        return found.returncode == 0
+        return commit and output(*self._git("cat-file", "-t", commit)).strip() == "commit"
 
     def read(self, name, kind):
         """The content of an object.
@@ -158,7 +155,8 @@ class Repository:
         if len(head) != 3 or head[1] != kind.encode():
             raise Refused(f"{self.path} has no {kind} {name}: is the copy whole?")
         content = self._batch.stdout.read(int(head[2]) + 1)[:-1]
-        if hashlib.sha1(b"%s %d\0" % (head[1], len(content)) + content).hexdigest() != name:
+        named = hashlib.sha1(b"%s %d\0" % (head[1], len(content)) + content)  # noqa: S324 - git's
+        if named.hexdigest() != name:
             raise Refused(
                 f"{self.path}: the {kind} {name} is damaged: its content has another name"
             )
@@ -224,11 +222,13 @@ class Sources:
         self.pins = {}
         for pin in pins:
             self.pins.setdefault(pin.package, []).append(pin)
-        self._repositories = None
-        self._reached = None
+        self._repositories = self._reached = None
+        self._lock = threading.Lock()
 
     def repositories(self):
         """The git repositories of the folder, at most two folders deep."""
+        if self.folder is None:
+            return []
         if self._repositories is None:
             places = [self.folder, *self.folder.glob("*"), *self.folder.glob("*/*")]
             found = [
@@ -243,7 +243,12 @@ class Sources:
         return self._repositories
 
     def reached(self, url):
-        """Whether the server of an address takes connections; all are tried once, at the same time."""
+        """Whether the server of an address takes connections; all are tried once, together."""
+        with self._lock:
+            self._reach_all()
+        return _server(url) in self._reached
+
+    def _reach_all(self):
         if self._reached is None:
             urls = {u for pins in self.pins.values() for p in pins for u in self.addresses(p)}
             self._reached, threads = set(), []
@@ -254,7 +259,6 @@ class Sources:
             end = time.monotonic() + REACHED
             for thread in threads:
                 thread.join(max(0, end - time.monotonic()))
-        return _server(url) in self._reached
 
     def _reach(self, server):
         with contextlib.suppress(OSError):
@@ -271,49 +275,55 @@ class Sources:
 
         :raises Refused: it is in no place; the message says why.
         """
-        archive = self.kept / pin.archive
         why = []
-        if pin.sha256 and archive.is_file() and _sha256(archive) == pin.sha256:
-            return self._unpack(pin, archive, target)
-        if self.folder:
-            spack = f"_source-cache/archive/{pin.sha256[:2]}/{pin.sha256}*"
-            for given in [
-                self.folder / pin.archive,
-                *(self.folder.glob(spack) if pin.sha256 else ()),
-            ]:
-                if given.is_file() and pin.sha256:
-                    if _sha256(given) == pin.sha256:
-                        return self._unpack(pin, given, target)
-                    why.append(f"{given} has sha256 {_sha256(given)}, the pin says {pin.sha256}")
-            for place, git in self.repositories() if pin.commit else ():
-                repository = Repository(git)
-                if repository.has(pin.commit):
-                    try:
-                        repository.write(pin.commit, pin.under, target)
-                        name = os.path.relpath(str(place), str(self.folder))
-                        return f"commit {pin.commit} of {name}"
-                    except Refused as error:
-                        shutil.rmtree(str(target), ignore_errors=True)
-                        why.append(str(error))
-                    finally:
-                        repository.close()
-        for url in self.addresses(pin):
+        ways = [*self._archives(pin), *self._commits(pin), *self.addresses(pin)]
+        for way in ways:
             try:
-                if not self.reached(url):
-                    raise Refused(f"{_server(url)[0]} cannot be reached")
-                self._fetch(url, pin, archive)
-                return self._unpack(pin, archive, target)
+                if isinstance(way, Path):
+                    return self._unpack(pin, way, target)
+                if isinstance(way, str):
+                    return self._unpack(pin, self._fetched(way, pin), target)
+                return self._written(pin, *way, target)
             except Refused as error:
+                shutil.rmtree(str(target), ignore_errors=True)
                 why.append(str(error))
         if not why:
             why.append(f"it is not in {self.folder}" if self.folder else "no place is known")
         raise Refused(f"{pin}: " + "; ".join(why))
 
-    def _fetch(self, url, pin, archive):
+    def _archives(self, pin):
+        """The files that may be the archive: what was fetched, then those of the folder."""
+        if not pin.sha256:
+            return []
+        kept = self.kept / pin.archive
+        found = [kept] if kept.is_file() and _sha256(kept) == pin.sha256 else []
+        if self.folder:
+            # The second is how a mirror of Spack names it.
+            names = pin.archive, f"_source-cache/archive/{pin.sha256[:2]}/{pin.sha256}*"
+            found += [each for name in names for each in sorted(self.folder.glob(name))]
+        return found
+
+    def _commits(self, pin):
+        """Pairs of the repositories in the folder that have the commit: its place, its .git."""
+        return [both for both in self.repositories() if Repository(both[1]).has(pin.commit)]
+
+    def _written(self, pin, place, git, target):
+        repository = Repository(git)
+        try:
+            repository.write(pin.commit, pin.under, target)
+        finally:
+            repository.close()
+        return f"commit {pin.commit} of {os.path.relpath(str(place), str(self.folder))}"
+
+    def _fetched(self, url, pin):
+        if not self.reached(url):
+            raise Refused(f"{_server(url)[0]} cannot be reached")
+        archive = self.kept / pin.archive
         part = archive.with_name(f"{archive.name}.part")
         self.kept.mkdir(parents=True, exist_ok=True)
         try:
-            with urllib.request.urlopen(url, timeout=SILENT) as answer, part.open("wb") as stream:
+            answers = urllib.request.urlopen(url, timeout=SILENT)  # noqa: S310 - a file may be named
+            with answers as answer, part.open("wb") as stream:
                 kind = answer.headers.get_content_type()
                 start = answer.read(512)
                 if kind == "text/html" or start.lstrip()[:1] == b"<":
@@ -326,6 +336,7 @@ class Sources:
             if found != pin.sha256:
                 raise Refused(f"{url} has sha256 {found}, the pin says {pin.sha256}")
             part.rename(archive)
+            return archive
         except (OSError, ValueError, urllib.error.URLError) as error:  # also of the disk
             raise Refused(f"{url}: {getattr(error, 'reason', None) or error}") from None
         finally:
@@ -333,6 +344,9 @@ class Sources:
                 part.unlink()
 
     def _unpack(self, pin, archive, target):
+        found = _sha256(archive)
+        if found != pin.sha256:
+            raise Refused(f"{archive} has sha256 {found}, the pin says {pin.sha256}")
         whole = target.with_name(target.name + ".unpacked")
         try:
             with tarfile.open(str(archive)) as tar:
@@ -346,7 +360,7 @@ class Sources:
             raise Refused(f"{archive}: cannot be unpacked: {error}") from None
         inside = list(whole.iterdir())
         (inside[0] if len(inside) == 1 else whole).rename(target)
-        return f"{pin.archive}, sha256 {pin.sha256}"
+        return f"archive {pin.archive}, checksum {pin.sha256}"
 
 
 def _server(url):
@@ -371,7 +385,7 @@ def output(*command):
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=30,
+            timeout=30, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -409,8 +423,8 @@ class Machine:
                 return f"{need} is not on PATH"
             return self._compiles(need, need) if need in TRIES else ""
         # Modules put libraries on these paths; at run time the program must find them without.
-        named = [os.environ.get(n, "").split(":") for n in ("LIBRARY_PATH", "LD_LIBRARY_PATH")]
-        folders = [f for f in dict.fromkeys(sum(named, [])) if f]
+        named = ":".join(os.environ.get(n, "") for n in ("LIBRARY_PATH", "LD_LIBRARY_PATH"))
+        folders = [f for f in dict.fromkeys(named.split(":")) if f]
         where = [word for f in folders for word in ("-L" + f, "-Wl,-rpath," + f)]
         own = os.environ.get("ASSAY_BLAS")
         for library in [own] if own else BLAS:
@@ -474,34 +488,42 @@ class Folder:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused(f"{self.path}: another call compiles here; wait for its end") from None
+        # What still runs of a call that was killed has a folder of its own.
+        shutil.rmtree(str(self.path / "work"), ignore_errors=True)
         if self.state.get("mpi") != with_mpi:
             self.state = {"mpi": with_mpi, "packages": {}}
 
     def key(self, pin, recipe):
         """What a program was made of; it is made again if this changes."""
-        words = [str(pin), pin.sha256, pin.commit, recipe.text, array_size(), *CLASSES, *SUBTYPES]
+        words = [str(pin), pin.sha256, pin.commit, recipe.text]
+        words += [array_size()] if "ARRAY_SIZE" in recipe.text else []
+        words += CLASSES if "CLASSES" in recipe.text else []
         return hashlib.sha256("\n".join(map(str, words)).encode()).hexdigest()
 
     def has(self, pin, with_mpi):
         packages = self.state.get("packages", {}) if self.state.get("mpi") == with_mpi else {}
-        made = packages.get(pin.package, {}).get("key") == self.key(
-            pin, Recipe(self.recipes, pin.package)
-        )
+        key = self.key(pin, Recipe(self.recipes, pin.package))
+        made = packages.get(pin.package, {}).get("key") == key
         return made and (self.path / pin.package).is_dir()
 
     def make(self, pins, sources, machine, jobs):
-        """Compiles the first of the pins whose source can be had; returns what came of it, in words.
+        """Compiles the first of the pins whose source can be had; returns what came of it.
 
         :raises Refused: there is no source, or the recipe failed.
         """
         package, started, why = pins[0].package, time.monotonic(), []
         recipe = Recipe(self.recipes, package)
-        work, log = self.path / "work" / package, self.path / "log" / f"{package}.log"
+        work, log = (
+            self.path / "work" / str(os.getpid()) / package,
+            self.path / "log" / f"{package}.log",
+        )
         prefix = work / "installed"
         try:
             for pin in pins:
                 shutil.rmtree(str(work), ignore_errors=True)
                 work.mkdir(parents=True)
+                if self.has(pin, self.state["mpi"]):
+                    return f"{pin} is there ({'; '.join(why)})"
                 try:
                     source = sources.get(pin, work / "source")
                     break
@@ -642,61 +664,50 @@ def run(args):
         if not any(folder.has(pin, with_mpi) for pin in (pins if args.ask else pins[:1]))
     }
     if args.ask:
-        todo = {
-            n: p
-            for n, p in todo.items()
-            if n not in words or not any(map(shutil.which, words[n][1]))
-        }
+        found = {name for name, (_, of) in words.items() if any(map(shutil.which, of))}
+        todo = {name: pins for name, pins in todo.items() if name not in found}
     if not todo:
         if not args.ask:
             say(f"complete: {path / 'bin'}")
         return 0
     if args.ask:
         say(f"not here: {', '.join(todo)}; they can be compiled in minutes (make programs)")
-        if not sources.folder and not any(
-            sources.reached(url)
-            for pins in todo.values()
-            for pin in pins
-            for url in sources.addresses(pin)
-        ):
-            say(
-                "going on without them: no server of theirs can be reached; ASSAY_SOURCES names a folder"
-            )
+        urls = [u for pins in todo.values() for pin in pins for u in sources.addresses(pin)]
+        if not (sources.folder or any(map(sources.reached, urls))):
+            say("going on without: no server of theirs can be reached; ASSAY_SOURCES names none")
             return 0
         if not agreed("compile them?"):
             return 0
     return compile_all(todo, folder, sources, with_mpi, words)
 
 
-def compile_all(todo, folder, sources, with_mpi, words):
-    folder.begin(with_mpi)
-    started = time.monotonic()
-    machine = Machine(folder.path / "work" / "try")
+def prepared(folder, todo, with_mpi):
+    """The machine, after the packages of the distribution that it lacks were asked for."""
     needs = {need for name in todo for need in Recipe(folder.recipes, name).needs}
-    missing = [need for need in sorted(needs) if machine.lacks(need)]
-    wanted = packages_for(missing, with_mpi)
+    scratch = folder.path / "work" / str(os.getpid()) / "try"
+    machine = Machine(scratch)
+    wanted = packages_for([need for need in sorted(needs) if machine.lacks(need)], with_mpi)
     if wanted:
-        subprocess.run(
-            [str(ROOT / "ci/packages.sh"), *wanted], env=dict(os.environ, WHO="programs")
-        )
-        machine = Machine(folder.path / "work" / "try")
-    cores = len(os.sched_getaffinity(0))
+        environment = dict(os.environ, WHO="programs")
+        subprocess.run([str(ROOT / "ci/packages.sh"), *wanted], env=environment, check=False)
+        machine = Machine(scratch)
+    for need in sorted(needs):
+        machine.lacks(need)  # before there are threads
+    return machine
+
+
+def compile_all(todo, folder, sources, with_mpi, words):
+    """Compiles a version of each package, and says what the missing ones cost; the exit code."""
+    folder.begin(with_mpi)
+    started, failed, cores = time.monotonic(), [], len(os.sched_getaffinity(0))
+    machine = prepared(folder, todo, with_mpi)
     say(f"compiling {len(todo)} with {with_mpi['version'] or with_mpi['mpirun']} on {cores} cores")
-    failed = {}
 
     def one(name):
-        lacks = [
-            why
-            for need in Recipe(folder.recipes, name).needs
-            for why in [machine.lacks(need)]
-            if why
-        ]
-        if lacks:
-            raise Refused(f"{name}: {lacks[0]}")
+        for why in filter(None, map(machine.lacks, Recipe(folder.recipes, name).needs)):
+            raise Refused(f"{name}: {why}")
         return folder.make(todo[name], sources, machine, cores)
 
-    for need in sorted(needs):
-        machine.lacks(need)  # before the threads
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(2, cores)) as pool:
         futures = {pool.submit(one, name): name for name in todo}
         try:
@@ -704,7 +715,7 @@ def compile_all(todo, folder, sources, with_mpi, words):
                 try:
                     say(future.result())
                 except Refused as error:
-                    failed[futures[future]] = str(error)
+                    failed.append(futures[future])
                     say(f"left out: {error}")
         except KeyboardInterrupt:
             for future in futures:
@@ -712,17 +723,13 @@ def compile_all(todo, folder, sources, with_mpi, words):
             folder.stop()
             say("interrupted: type it again, and it goes on with what is not done")
             raise SystemExit(130) from None
-    there = folder.state["packages"]
-    say(
-        f"{len(there)} of {len(sources.pins)} are in {folder.path / 'bin'}, after {time.monotonic() - started:.0f} s"
-    )
+    there, took = folder.state["packages"], time.monotonic() - started
+    say(f"{len(there)} of {len(sources.pins)} are in {folder.path / 'bin'}, after {took:.0f} s")
     for name in failed:
         if name not in there and name in words:
-            tests = lost(words[name][0], ROOT / "reframe/cases.txt")
-            say(
-                f"without {name} these tests do not run: "
-                + ", ".join(f"{t} ({n})" for t, n in tests.items())
-            )
+            tests = lost(words[name][0], ROOT / "reframe/cases.txt").items()
+            named = ", ".join(f"{test} ({number})" for test, number in tests)
+            say(f"without {name} these tests do not run: {named}")
     return 1 if failed else 0
 
 

@@ -12,6 +12,7 @@ script reads two clocks: the time of day, which somebody may set, and the time s
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -44,6 +45,14 @@ BEHIND = (
     f'"$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/{FILE}',
 )
 LAST = "exit $assay_rc"
+
+
+def same_mpi(mpirun: str) -> str:
+    """The line that ends a job whose programs were compiled for the MPI of another mpirun."""
+    now = '"$(readlink -f "$(command -v mpirun)")"'
+    why = f"the programs were compiled with {mpirun}, and mpirun is another: type make programs"
+    return f"[ {now} = {shlex.quote(mpirun)} ] || {{ echo {shlex.quote(why)} >&2; exit 1; }}"
+
 
 #: On a shared machine: the readings of :mod:`assay.prove.busy` before and after the benchmark.
 SHARED_BEFORE = f"assay_before=$({busy.COMMAND})"

@@ -370,6 +370,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self.postrun_cmds.insert(0, counters.in_job("after"))
         self.prerun_cmds.insert(0, launch.FIRST)
         self.postrun_cmds[:0] = launch.BEHIND
+        if mpirun := stack.get("compiled_with"):
+            self.prerun_cmds.insert(0, launch.same_mpi(mpirun))
         if self._others:
             self.prerun_cmds += [*busy.script(self._others), launch.SHARED_BEFORE]
             self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND

@@ -46,6 +46,11 @@ BEHIND = (
 )
 LAST = "exit $assay_rc"
 
+#: How OSU and IOR refuse an option that a newer version has.
+UNKNOWN_OPTION = re.compile(
+    r"^.*\b(?:invalid|unrecognized) (?:option|argument)\b.*$", re.IGNORECASE | re.MULTILINE
+)
+
 
 def same_mpi(mpirun: str) -> str:
     """The line that ends a job whose programs were compiled for the MPI of another mpirun."""

@@ -23,7 +23,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, ReframeSyntaxError, SanityError
 
-from assay import accused, deadline, files, judge, reframe_compat, slurm
+from assay import accused, catalogue, deadline, files, judge, reframe_compat, slurm
 from assay import metrics as known
 from assay.declared import Figure
 from assay.judge import RED, Peak, Ratios, ReferencesError, Verdict, of_peak
@@ -488,6 +488,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         signal = f" (signal {ended.signal})" if ended.signal else ""
         # The last words of a parallel launch come from the launcher.
         words = "" if self.parallel else self._last_words()
+        printed = f"{text(self.stdout)}\n{text(self.stderr)}"
+        needed = catalogue.needed(self._program())
+        if needed and (option := launch.UNKNOWN_OPTION.search(printed)):
+            words += f": {option[0].strip()!r}; {needed} is needed"
         said = f"{self._program()} ended with exit code {ended.rc}{signal}{words}"
         return [said, *wrong], times
 

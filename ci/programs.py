@@ -49,7 +49,7 @@ BLAS = ("-lopenblas", "-lmkl_rt", "-lblis", "-larmpl")
 ARRAY_SIZE = 400000000
 
 #: Classes and subtypes of BT-IO. The tests take the smallest class, A, or one that a site names.
-CLASSES, SUBTYPES = ("S", "W", "A", "B", "C"), ("full", "simple", "epio")
+CLASSES, SUBTYPES = ("S", "A", "C"), ("full", "simple", "epio")
 
 #: What the stack of a package has besides, as Spack's lock says it.
 PARAMETERS = {

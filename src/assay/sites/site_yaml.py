@@ -101,7 +101,7 @@ class Nodes(_Words):
 
 
 class Stack(_Words):
-    """A stack has the keys of ReFrame's environments, and of, when, spack, view, image, programs."""
+    """A stack has the keys of an environment, and of, when, spack, view, image and programs."""
 
     of: Annotated[str, Meta(description="the environment, beside another configuration")] = ""
     spack: Annotated[str, Meta(description="a spack.lock, or the folder of a view")] = ""

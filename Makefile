@@ -78,7 +78,7 @@ asked:
 # These sites use packages of the distribution. Others bring their own stack.
 setup: $(if $(or $(LAB),$(filter local,$(SITE))),system) venv $(filter vgpu,$(SITE))
 	@ci/fetch-osu-py.sh
-	@$(if $(filter local,$(SITE)),.venv/bin/python ci/programs.py --ask)
+	@$(if $(filter local,$(SITE)),ci/programs.py --ask)
 
 system:
 	@ci/system-stack.sh

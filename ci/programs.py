@@ -70,7 +70,12 @@ DEBIAN = {
 
 #: A program that shows whether a compiler works, and one that calls BLAS.
 TRIES = {
-    "mpicc": ("c", "#include <mpi.h>\nint main(int n, char **v) { return MPI_Init(&n, &v); }"),
+    "mpicc": (
+        "c",
+        "#include <mpi.h>\n#include <stdio.h>\nint main(int n, char **v) {"
+        ' MPI_Init(&n, &v); MPI_Comm_size(MPI_COMM_WORLD, &n); printf("world of %d\\n", n);'
+        " return MPI_Finalize(); }",
+    ),
     "mpicxx": ("cc", "#include <mpi.h>\nint main(int n, char **v) { return MPI_Init(&n, &v); }"),
     "mpif90": ("f90", "program p\n use mpi\n call mpi_init(i)\nend"),
     "cc": ("c", "#include <stdio.h>\nint main(void) { return 0; }"),
@@ -421,7 +426,8 @@ class Machine:
         if need != "blas":
             if not shutil.which(need):
                 return f"{need} is not on PATH"
-            return self._compiles(need, need) if need in TRIES else ""
+            fault = self._compiles(need, need) if need in TRIES else ""
+            return fault or (self._apart() if need == "mpicc" else "")
         # Modules put libraries on these paths; at run time the program must find them without.
         named = ":".join(os.environ.get(n, "") for n in ("LIBRARY_PATH", "LD_LIBRARY_PATH"))
         folders = [f for f in dict.fromkeys(named.split(":")) if f]
@@ -435,6 +441,13 @@ class Machine:
         return (
             f"no BLAS: the linker finds none of {own or ', '.join(BLAS)}; say yours by ASSAY_BLAS"
         )
+
+    def _apart(self):
+        """Why the ranks of mpirun find each other not; empty also where nothing can be run."""
+        said = output("mpirun", "-n", "2", str(self.scratch / "mpicc.out"))
+        if re.findall(r"world of (\d+)", said) == ["1", "1"]:
+            return "mpicc is not of the MPI of mpirun: two ranks were two worlds of one"
+        return ""
 
     def _compiles(self, what, compiler, *words):
         ending, text = TRIES[what]
@@ -500,11 +513,14 @@ class Folder:
         words += CLASSES if "CLASSES" in recipe.text else []
         return hashlib.sha256("\n".join(map(str, words)).encode()).hexdigest()
 
+    def packages(self, with_mpi):
+        """What is compiled for an MPI: package -> its version, source and key."""
+        found = self.state.get("packages", {}) if self.state.get("mpi") == with_mpi else {}
+        return {name: each for name, each in found.items() if (self.path / name).is_dir()}
+
     def has(self, pin, with_mpi):
-        packages = self.state.get("packages", {}) if self.state.get("mpi") == with_mpi else {}
-        key = self.key(pin, Recipe(self.recipes, pin.package))
-        made = packages.get(pin.package, {}).get("key") == key
-        return made and (self.path / pin.package).is_dir()
+        made = self.packages(with_mpi).get(pin.package, {})
+        return made.get("key") == self.key(pin, Recipe(self.recipes, pin.package))
 
     def make(self, pins, sources, machine, jobs):
         """Compiles the first of the pins whose source can be had; returns what came of it.
@@ -640,11 +656,15 @@ def main():
     parser.add_argument("--pins", type=Path, default=ROOT / "ci/programs.ini")
     parser.add_argument("--recipes", type=Path, default=ROOT / "ci/programs")
     args = parser.parse_args()
+    # Open MPI refuses to start as root unless it is told twice that this is meant.
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     try:
         return run(args)
     except Refused as error:
         say(str(error))
-        return 0 if args.ask else 1
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}")
+    return 0 if args.ask else 1
 
 
 def run(args):
@@ -657,15 +677,12 @@ def run(args):
         there = ", ".join(sorted(f.stem for f in args.recipes.glob("*.sh")))
         raise Refused(f"programs.ini: no recipe for {unknown[0]}; there are {there}")
     words = words_of(sources.pins, ROOT / "src/assay/catalogue.yaml")
-    todo = {
-        name: pins
-        for name, pins in sources.pins.items()
-        # Any of the pins: a better one is taken only if someone types `make programs`.
-        if not any(folder.has(pin, with_mpi) for pin in (pins if args.ask else pins[:1]))
-    }
-    if args.ask:
+    if args.ask:  # nobody asked for a newer one
         found = {name for name, (_, of) in words.items() if any(map(shutil.which, of))}
-        todo = {name: pins for name, pins in todo.items() if name not in found}
+        found.update(folder.packages(with_mpi))
+    else:
+        found = {name for name, pins in sources.pins.items() if folder.has(pins[0], with_mpi)}
+    todo = {name: pins for name, pins in sources.pins.items() if name not in found}
     if not todo:
         if not args.ask:
             say(f"complete: {path / 'bin'}")

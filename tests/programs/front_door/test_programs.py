@@ -326,6 +326,21 @@ def test_a_compiler_that_does_not_work_is_named(place: Place, need: str) -> None
     )
 
 
+def test_a_compiler_of_another_mpi_is_named(place: Place) -> None:
+    place.recipe("tiny", "# needs: mpicc\n" + TINY)
+    made = r'printf "#!/bin/sh\necho world of 1\n" >"$2"; chmod +x "$2"'
+    program(place.mpi, "mpicc", f'while [ "$1" != -o ]; do shift; done; {made}')
+    program(place.mpi, "mpirun", '[ "$1" = -n ] || exec echo "mpirun (X) 1"; "$3"; "$3"')
+    done = place.call(CI="", YES="")
+    assert "left out: tiny: mpicc is not of the MPI of mpirun: two ranks were two" in done.stdout
+
+
+def test_a_folder_that_cannot_be_written_is_named(place: Place) -> None:
+    place.made.write_text("a file")
+    done = place.call()
+    assert (done.returncode, done.stdout) == (1, f"programs: {place.made}: File exists\n")
+
+
 def test_without_an_mpi_it_says_so(place: Place, bare: Path) -> None:
     done = run(*place.command, path=bare, ASSAY_PROGRAMS=place.made)
     assert (done.returncode, done.stdout) == (

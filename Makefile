@@ -42,7 +42,7 @@ endif
 # Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help asked setup system venv acceptance paper calibrate vcluster-up vcluster-down vgpu report test test-all fresh lint width docs spack lock image image-test pylock clean
+.PHONY: help asked setup system programs venv acceptance paper calibrate vcluster-up vcluster-down vgpu report test test-all fresh lint width docs spack lock image image-test pylock clean
 .NOTPARALLEL:
 
 help:
@@ -55,6 +55,7 @@ help:
 	@echo 'make lint        linters and type checker only'
 	@echo 'make docs        build the documentation as a site: build/docs/index.html'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
+	@echo 'make programs    compile OSU, HPL, HPCG, BT-IO, IOR, STREAM, mpiGraph (ASSAY_SOURCES=folder or URL)'
 	@echo 'make venv        .venv only, from requirements/run.lock'
 	@echo 'make spack       install the Spack stack of SITE exactly as its lock says'
 	@echo 'make lock        solve the Spack lock of SITE anew, and show what changed'
@@ -77,9 +78,13 @@ asked:
 # These sites use packages of the distribution. Others bring their own stack.
 setup: $(if $(or $(LAB),$(filter local,$(SITE))),system) venv $(filter vgpu,$(SITE))
 	@ci/fetch-osu-py.sh
+	@$(if $(filter local,$(SITE)),ci/programs.py --ask)
 
 system:
 	@ci/system-stack.sh
+
+programs:
+	@ci/programs.py
 
 venv:
 	@ci/setup-venv.sh run

@@ -13,6 +13,9 @@ from short import Short
 
 TESTS = Path(__file__).parent / "tests"
 
+# What somebody compiled in this checkout would change what the site `local` runs.
+os.environ["ASSAY_PROGRAMS"] = str(TESTS / "no-programs")
+
 # The time that an example takes, or its making, depends on the load of the machine. So no example
 # has a deadline, and no test is red because examples come slowly.
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

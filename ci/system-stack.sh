@@ -10,6 +10,7 @@ set -euo pipefail
 export LC_ALL=C # apt's answers are read
 
 cd "$(dirname "$0")/.."
+PATH=${ASSAY_PROGRAMS:-$PWD/.cache/programs}/bin:$PATH # what ci/programs.py compiled
 
 say() { echo "system-stack: $*"; }
 have() { command -v "$1" >/dev/null; }

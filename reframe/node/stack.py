@@ -42,10 +42,12 @@ class StackHas(StrictCheck):
     def command(self):
         stack = self.current_environ
         self.descr = catalogue.WORDS[self.program]
+        older = stack.extras.get("too_old", {}).get(self.program)
+        why = older or f"stack {stack.name!r}: {self.descr}"
         self.leave_out(
             "lacks",
             self.program not in stack.features,
-            f"this stack has no {self.program} (stack {stack.name!r}: {self.descr})",
+            f"this stack has no {self.program} ({why})",
         )
         try:
             name = catalogue.executable(self.program, stack.extras)

@@ -37,6 +37,21 @@ class Version(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("pattern: must have one group")
 
 
+class Needs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the suite needs of a program: command, pattern and what.
+
+    :ivar pattern: regular expression that finds an option in what the command prints.
+    :ivar what: the first version that has it.
+    """
+
+    command: tuple[str, ...]
+    pattern: str
+    what: str
+
+    def __post_init__(self) -> None:
+        _compiled("pattern", self.pattern)
+
+
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A program has a descr, in a line; ``catalogue.yaml`` says what the other keys mean."""
 
@@ -47,6 +62,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variant_of: str = ""
     command_extra: str = ""
     version: Version | None = None
+    needs: Needs | None = None
     untested: str = ""
     serial: bool = False
     spack: str = ""
@@ -88,6 +104,14 @@ PROGRAMS: Mapping[str, Program] = load_catalogue()
 
 #: The feature words of stacks, with their meanings.
 WORDS = {word: program.descr for word, program in PROGRAMS.items()}
+
+
+def needed(executable: str) -> str:
+    """The version that the suite needs of the program of a name; empty if any will do."""
+    of = (p for p in PROGRAMS.values() if p.needs)
+    named = (p for p in of if executable in p.executables or re.fullmatch(p.family, executable))
+    return next((p.needs.what for p in named if p.needs), "")
+
 
 #: Programs that report their own version, by the extra of a stack that holds it.
 VERSIONS = {p.version.extra: p.version for p in PROGRAMS.values() if p.version}

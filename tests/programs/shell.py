@@ -60,7 +60,8 @@ def run(
 
     :param apart: keep standard error apart. Otherwise it is a part of `stdout`.
     """
-    keep = {k: v for k, v in os.environ.items() if k in ("HOME", "TMPDIR", "LANG", "PIP_CERT")}
+    names = ("HOME", "TMPDIR", "LANG", "PIP_CERT", "ASSAY_PROGRAMS")
+    keep = {k: v for k, v in os.environ.items() if k in names}
     return subprocess.run(
         [str(word) for word in command],
         stdin=subprocess.DEVNULL,

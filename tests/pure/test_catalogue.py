@@ -139,3 +139,31 @@ def test_a_version_that_is_a_number_is_refused(name):
     stack["extras"][name] = 1.20
     with pytest.raises(ConfigError, match=f"extras: {name} is 1.2, .*: write the version in quo"):
         check()
+
+
+HELP = "Usage: osu_bw [options]\n  -W, --window-size SIZE  set number of messages\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "left_out"),
+    [
+        ({"osu_bw": HELP, "mdtest": "Synopsis mdtest\n  -G=-1    Offset for the data\n"}, []),
+        ({"osu_bw": "Usage: osu_bw [options]\n  -x ITER\n", "mdtest": ""}, ["osu"]),
+        ({"osu_bw": HELP, "mdtest": "Synopsis mdtest\n  -N=0     stride\n"}, ["ior"]),
+        ({"osu_bw": "MPI_Init failed", "mdtest": ""}, []),
+    ],
+)
+def test_a_program_without_an_option_that_the_suite_needs_is_too_old(
+    printed: dict[str, str], left_out: list[str]
+) -> None:
+    said = lambda name, *_: printed.get(name, "")  # noqa: E731
+    there = {"osu_latency", "ior", "mpirun"}
+    features, extras = detect.describe_programs(there.__contains__, said)
+    assert [word for word in ("osu", "ior") if word not in features] == left_out
+    assert [*extras.get("too_old", {})] == left_out
+
+
+def test_what_is_needed_is_known_by_the_name_of_each_program_of_a_family() -> None:
+    assert catalogue.needed("osu_alltoall") == "OSU 5.4.2 or newer"
+    assert catalogue.needed("mdtest") == "IOR 4.0 or newer"
+    assert catalogue.needed("xhpl") == ""

@@ -41,7 +41,8 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     launcher = os.environ.get("ASSAY_LAUNCHER", slurm_says.launcher) if pool else "mpirun"
     if launcher not in ("srun", "mpirun"):
         raise ConfigError(f"ASSAY_LAUNCHER: {launcher!r} is neither srun nor mpirun")
-    stacks, opened = _stacks(site_file, launcher == "srun")
+    made, why = machine.compiled(site_file, said)
+    stacks, opened = _stacks(site_file, launcher == "srun", made)
     transports = machine.inside_the_node(opened)
     names = [stack["name"] for stack in stacks]
 
@@ -83,7 +84,7 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
         site_file, said, partitions, descr=descr, hostnames=[".*"], max_local_jobs=1
     )
     often = {} if pool else machine.OFTEN
-    said = replace(said, general=often, problems=[*machine.failed_probes()])
+    said = replace(said, general=often, problems=[*machine.failed_probes(), *why])
     return sites.site_configuration(site_file, system, stacks, said)
 
 
@@ -100,13 +101,15 @@ def _pool(said: Answers, wanted: str | None) -> Pool | None:
     return pool
 
 
-def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], str]:
+def _stacks(
+    site_file: Path, srun: bool, made: dict[str, Any] | None
+) -> tuple[list[dict[str, Any]], str]:
     """The environments, and what their UCX lists on this machine (``ucx_info -d``)."""
     path = os.environ.get("ASSAY_IMAGE")
     # If the suite itself runs inside an image, the image takes the place of the distribution.
     if not path or os.environ.get("ASSAY_STACK") in ("system", "spack"):
         native = machine.local_stack(
-            site_file, "take an image (apptainer run assay.sif acceptance)"
+            site_file, made, "take an image (apptainer run assay.sif acceptance)"
         )
         return [native], ask.output("ucx_info", "-d")
     # Ranks in separate containers find each other only through a launcher that supports PMIx.
@@ -118,7 +121,7 @@ def _stacks(site_file: Path, srun: bool) -> tuple[list[dict[str, Any]], str]:
     image = container.look(path, files.repository(site_file.parent))
     stacks = [container.container_stack(site_file, image)]
     if os.environ.get("ASSAY_COMPARE") == "1":
-        stacks.append(machine.local_stack(site_file))
+        stacks.append(machine.local_stack(site_file, made))
     return stacks, image.said["ucx_info", "-d"]
 
 

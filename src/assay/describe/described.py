@@ -141,6 +141,7 @@ def questions(peer: str | None) -> str:
     names += [catalogue.btio(cls, sub) for cls in BTIO_CLASSES for sub in BTIO_SUBTYPES]
     asked = (
         *(version.command for version in VERSIONS.values()),
+        *(program.needs.command for program in PROGRAMS.values() if program.needs),
         *(("ucx_info", "-d"), detect.HEADER, detect.UCX_OF_MPI),
         *(gpu.listing for gpu in ACCELERATORS.values() if gpu.word != "cuda"),
         DIMMS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from assay import catalogue
@@ -68,13 +68,30 @@ def version(extra: str, said: Callable[..., str] = ask.output) -> str | None:
     return match[1] if match else None
 
 
+def too_old(found: Iterable[str], said: Callable[..., str] = ask.output) -> dict[str, str]:
+    """The programs that lack an option that the suite needs: word -> what has it.
+
+    A program that prints no help at all may be sound: some MPI libraries start on no login node.
+    """
+    needs = {word: asked for word in found if (asked := PROGRAMS[word].needs)}
+    printed = {word: said(*asked.command) for word, asked in needs.items()}
+    return {
+        word: f"{asked.what} is needed, and {asked.command[0]} is older"
+        for word, asked in needs.items()
+        if re.search("usage|synopsis", printed[word], re.IGNORECASE)
+        and not re.search(asked.pattern, printed[word], re.MULTILINE)
+    }
+
+
 def describe_programs(
     has: Callable[[str], object] = shutil.which, said: Callable[..., str] = ask.output
 ) -> tuple[list[str], dict[str, Any]]:
     """Features and extras of a stack that has the programs for which `has` says so."""
-    found = programs(has)
+    found, extras = programs(has), dict[str, Any]()
+    if older := too_old(found, said):
+        extras["too_old"] = older
+    found = {word: name for word, name in found.items() if word not in older}
     features = list(found)
-    extras: dict[str, Any] = {}
     for word in found:
         asked = PROGRAMS[word].version
         if asked and (printed := version(asked.extra, said)):

@@ -35,10 +35,34 @@ MEMORY_FRACTION = 0.02
 OFTEN = {"poll_rate_max": 20, "poll_rate_min": 5}
 
 
-def distribution(site_file: str | Path) -> dict[str, Any]:
+#: A stack of ``make programs``, if there is one that can be used, and why there is none.
+Compiled = tuple[dict[str, Any] | None, list[str]]
+
+
+def compiled(site_file: Path, said: SiteFile) -> Compiled:
+    """What ``make programs`` compiled, if the stack ``system`` names a folder that has programs.
+
+    Under another MPI each rank would be a world of its own: they are not used.
+
+    :raises ConfigError: as :func:`assay.sites.stacks.compiled`.
+    """
+    stack = said.stacks.get("system")
+    folder = site_yaml.programs_of(site_file, stack) if stack and stack.programs else None
+    if folder is None or not (folder / stacks.COMPILED).exists():
+        return None, []
+    made, now = stacks.compiled(folder), os.path.realpath(shutil.which("mpirun") or "mpirun")
+    if now == (was := made["extras"]["compiled_with"]):
+        return made, []
+    why = f"was compiled with {was}, and mpirun is {now}"
+    return None, [f"{folder}: {why}: its programs are not used; type make programs"]
+
+
+def distribution(site_file: str | Path, made: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The stack ``system``: the programs that the distribution installed, each a feature.
 
     Without those of Open MPI, if mpirun is of another MPI: each rank would be a world of its own.
+
+    :param made: the stack of programs that were compiled here; they come before others.
     """
     features, extras = detect.describe_programs()
     extras["provenance"] = "packages of the distribution"
@@ -49,7 +73,13 @@ def distribution(site_file: str | Path) -> dict[str, Any]:
     if command := osu_py(files.repository(Path(site_file).parent)):
         features.append("osu-py")
         extras["osu_py_command"] = command
-    return {"name": "system", "features": features, "extras": extras}
+    found = {"name": "system", "features": features, "extras": extras}
+    if made is None:
+        return found
+    features += [word for word in made["features"] if word not in features]
+    extras |= made["extras"]
+    extras["provenance"] = f"packages of the distribution, and {made['extras']['provenance']}"
+    return {**found, "env_vars": made["env_vars"]}
 
 
 def _of_open_mpi(program: str) -> bool:
@@ -65,12 +95,17 @@ def osu_py(repository: Path) -> str | None:
     return f"{shlex.quote(str(python))} {shlex.quote(str(ports))}/osu_{{benchmark}}.py"
 
 
-def local_stack(site_file: str | Path, instead: str = "type `make setup`") -> dict[str, Any]:
+def local_stack(
+    site_file: str | Path,
+    made: Mapping[str, Any] | None = None,
+    instead: str = "type `make setup`",
+) -> dict[str, Any]:
     """The packages of the distribution, or with STACK=spack the packages that Spack built here.
 
     The Spack stack is that of the site ``debian12`` (`make spack SITE=debian12`). Programs that it
     lacks and that need no MPI are added from the distribution.
 
+    :param made: as of :func:`distribution`.
     :param instead: what a user can do who has no MPI.
     :raises ConfigError: mpirun is not there, or does not say of which MPI it is; or as
         :func:`assay.sites.stacks.spack`.
@@ -78,7 +113,7 @@ def local_stack(site_file: str | Path, instead: str = "type `make setup`") -> di
     if os.environ.get("ASSAY_STACK") != "spack":
         if fault := _no_mpi():
             raise ConfigError(f"{site_file}: {fault}; {instead}, or load the module of an MPI")
-        return distribution(site_file)
+        return distribution(site_file, made)
     lock = files.repository(Path(site_file).parent) / "site-config/debian12/spack/env/spack.lock"
     spack = stacks.spack(site_file, lock, of="debian12")
     serial = [
@@ -124,7 +159,8 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
     described = any(each and each.spack for each in said.stacks.values())
-    made = site_yaml.environments(site_file, said) if described else [local_stack(site_file)]
+    own, why = compiled(site_file, said)
+    made = site_yaml.environments(site_file, said) if described else [local_stack(site_file, own)]
     for place in partitions:
         place["environs"] = [each["name"] for each in made]
     hostnames = [".*"]
@@ -137,7 +173,8 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
                 "all the same"
             )
         hostnames = [re.escape(host) + "$"] if here == said.release else []
-    said = replace(said, general=OFTEN, problems=[*failed_probes(any_stack=not said.release)])
+    problems = [*failed_probes(any_stack=not said.release), *why]
+    said = replace(said, general=OFTEN, problems=problems)
     system = site_yaml.system(site_file, said, partitions, hostnames=hostnames, max_local_jobs=1)
     return sites.site_configuration(site_file, system, made, said)
 

@@ -12,6 +12,7 @@ script reads two clocks: the time of day, which somebody may set, and the time s
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -32,6 +33,11 @@ NONCE_FILE = "assay.nonce"
 _LINES = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
 FIRST, BEFORE, BEHIND, LAST, SHARED_BEFORE, SHARED_BEHIND = (
     _LINES[key] for key in ("first", "before", "behind", "last", "shared_before", "shared_behind")
+)
+
+#: How OSU and IOR refuse an option that a newer version has.
+UNKNOWN_OPTION = re.compile(
+    r"^.*\b(?:invalid|unrecognized) (?:option|argument)\b.*$", re.IGNORECASE | re.MULTILINE
 )
 
 _LINE = re.compile(
@@ -73,6 +79,13 @@ class Launch:
     def signal(self) -> int | None:
         """The signal that killed the benchmark, None if it ended by itself. Linux has 64."""
         return self.rc - 128 if 128 < self.rc <= 128 + 64 else None
+
+
+def same_mpi(mpirun: str) -> str:
+    """The line that ends a job whose programs were compiled for the MPI of another mpirun."""
+    now = '"$(readlink -f "$(command -v mpirun)")"'
+    why = f"the programs were compiled with {mpirun}, and mpirun is another: type make programs"
+    return f"[ {now} = {shlex.quote(mpirun)} ] || {{ echo {shlex.quote(why)} >&2; exit 1; }}"
 
 
 def parse_launch(text: str) -> Launch:

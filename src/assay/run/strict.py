@@ -23,7 +23,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, ReframeSyntaxError, SanityError
 
-from assay import accused, deadline, files, judge, reframe_compat, slurm
+from assay import accused, catalogue, deadline, files, judge, reframe_compat, slurm
 from assay import metrics as known
 from assay.declared import Figure
 from assay.judge import RED, Peak, Ratios, ReferencesError, Verdict, of_peak
@@ -362,6 +362,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             self.postrun_cmds.insert(0, counters.in_job("after"))
         self.prerun_cmds.insert(0, launch.FIRST)
         self.postrun_cmds[:0] = launch.BEHIND
+        if mpirun := stack.get("compiled_with"):
+            self.prerun_cmds.insert(0, launch.same_mpi(mpirun))
         if self._others:
             self.prerun_cmds += [*busy.script(self._others), launch.SHARED_BEFORE]
             self.postrun_cmds[len(launch.BEHIND) : len(launch.BEHIND)] = launch.SHARED_BEHIND
@@ -475,6 +477,10 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         signal = f" (signal {ended.signal})" if ended.signal else ""
         # The last words of a parallel launch come from the launcher.
         words = "" if self.parallel else self._last_words()
+        printed = f"{text(self.stdout)}\n{text(self.stderr)}"
+        needed = catalogue.needed(self._program())
+        if needed and (option := launch.UNKNOWN_OPTION.search(printed)):
+            words += f": {option[0].strip()!r}; {needed} is needed"
         said = f"{self._program()} ended with exit code {ended.rc}{signal}{words}"
         return [said, *wrong], times
 

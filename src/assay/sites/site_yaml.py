@@ -101,12 +101,13 @@ class Nodes(_Words):
 
 
 class Stack(_Words):
-    """A stack has the keys of an environment of ReFrame, and of, when, spack, view and image."""
+    """A stack has the keys of an environment, and of, when, spack, view, image and programs."""
 
     of: Annotated[str, Meta(description="the environment, beside another configuration")] = ""
     spack: Annotated[str, Meta(description="a spack.lock, or the folder of a view")] = ""
     view: Annotated[str, Meta(description="a view of the lock")] = "default"
     image: Annotated[str, Meta(description="an image of Apptainer")] = ""
+    programs: Annotated[str, Meta(description="the folder that `make programs` filled")] = ""
     modules: list[str | dict[str, Any]] | UnsetType = UNSET
 
 
@@ -233,7 +234,7 @@ def one_of(known: Mapping[str, T], name: str, nobody: str) -> T:
 
 def copied(base: Mapping[str, Any], words: Nodes | Stack) -> dict[str, Any]:
     """A copy of a partition or an environment with other words; extras are added, key by key."""
-    ours = ("of", "when", "spack", "view", "image")
+    ours = ("of", "when", "spack", "view", "image", "programs")
     own = {key: it for key, it in msgspec.to_builtins(words).items() if key not in ours}
     made = {**copy.deepcopy(dict(base)), **own}
     extras = files.changed(base.get("extras", {}), own.get("extras", {}))
@@ -280,10 +281,15 @@ def places(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
     return made
 
 
+def programs_of(site_file: Path, stack: Stack) -> Path:
+    """The folder of the programs of a stack; a path is relative to the site's file."""
+    return Path(os.path.normpath(site_file.parent / stack.programs))
+
+
 def environments(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
     """The stacks of a site, in the format of ReFrame.
 
-    :raises ConfigError: a lock, a view or an image cannot be read.
+    :raises ConfigError: a lock, a view or an image cannot be read, or a folder has no programs.
     """
     made = []
     for name, its in said.stacks.items():
@@ -297,5 +303,7 @@ def environments(site_file: Path, said: SiteFile) -> list[dict[str, Any]]:
             container = resolve_name("assay.describe.container")
             image = container.look(its.image, files.repository(site_file.parent))
             base = container.container_stack(site_file, image)
+        elif its.programs:
+            base = stacks.compiled(programs_of(site_file, its))
         made.append({**copied(base, its), "name": name})
     return made

@@ -30,6 +30,9 @@ VERSIONS = {
     if program.spack and program.version
 }
 
+#: What ``make programs`` writes beside the programs that it compiled.
+COMPILED = "programs.json"
+
 
 def spack(
     site_file: str | Path, lock: str | Path, view: str = "default", of: str | None = None
@@ -127,6 +130,24 @@ def _installed_view(folder: Path, view: str) -> dict[str, Any]:
     prefixes = [f"{path}/bin" for path, without_module in own.items() if without_module]
     environment["env_vars"] = _path([str(folder / "bin"), *osu, *prefixes])
     return {**environment, "modules": modules} if modules else environment
+
+
+def compiled(folder: Path) -> dict[str, Any]:
+    """The environment of what ``make programs`` compiled into a folder.
+
+    Its extra ``compiled_with`` is the mpirun of their MPI: a job that finds another one ends.
+
+    :raises ConfigError: nothing was compiled there.
+    """
+    try:
+        said = json.loads((folder / COMPILED).read_text(encoding="utf-8"))
+        nodes = [{"name": name, **each} for name, each in said["packages"].items()]
+        of = ", ".join(f"{n['name']} {n['version']} ({n['source']})" for n in nodes)
+        environment = _environment("default", nodes, f"compiled in {folder}: {of}", [])
+        environment["extras"]["compiled_with"] = said["mpi"]["mpirun"]
+    except (OSError, *MISSHAPEN) as error:
+        raise ConfigError(f"{folder}: no programs ({error}): type make programs") from None
+    return {**environment, "env_vars": _path([str(folder / "bin")])}
 
 
 def features(nodes: Sequence[Node]) -> list[str]:

@@ -17,7 +17,7 @@ from shell import BEGIN, ROOT, SITES, program, run
 
 from assay.show import nodes
 
-SET_UP = ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/fetch-osu-py.sh")
+SET_UP = ("ci/system-stack.sh", "ci/setup-venv.sh", "ci/fetch-osu-py.sh", "ci/programs.py")
 
 
 @pytest.fixture

@@ -91,8 +91,8 @@ def test_ranks_that_were_done_before_the_time_of_the_rule(bench, tmp_path):
         bench, tmp_path, "ior", "ior-easy", {}, "-n", "Ior.*easy", options={"Ior.bytes": 2**28}
     )
 
-    cause = "in 1.5 s, and the rule is 300 s: set the option Ior.bytes to"
-    run.says("Ior", "the ranks wrote all 268.4 MB", cause)
+    cause = "wrote all 268.4 MB in 1.5 s, and the rule is 300 s: set the option Ior.bytes to"
+    is_not_judged(run.case("Ior"), cause)
 
 
 IN_MDTEST = {
@@ -118,21 +118,27 @@ def test_mdtest_that_ran_otherwise_than_it_was_asked_to(bench, tmp_path):
 
 
 def test_files_that_were_all_created_before_the_time_of_the_rule(bench, tmp_path):
-    change = {"all": ("Continue stonewall hit", "Continued", "")}
-
-    run = replayed(
-        bench,
-        tmp_path,
-        "mdtest",
-        "mdtest-hard",
-        change,
-        "-n",
-        "MdtestHard",
-        options={"MdtestBase.files": 20_000},
+    said = Recorded.load("mdtest-hard").stdout
+    # As if each rank had been asked for the files that it created, and had 300 s.
+    for old, new in (("'20000'", "'1656'"), ("'-W' '2'", "'-W' '300'"), (" 40000 ", " 3312 ")):
+        assert old in said
+        said = said.replace(old, new)
+    said = "".join(line for line in said.splitlines(True) if not line.startswith("Continue"))
+    bench.storage(
+        tmp_path, launcher="replay", **TWO, extras={"options": {"MdtestBase.files": 1656}}
     )
+    bench.replays("mdtest", ["ior"], {"all": Recorded.load("mdtest-hard").but(stdout=said)})
+    run = bench.run("-n", "MdtestHard", path="reframe/storage/mdtest.py")
+    cause = "all 3312 files before 300 s, the rule of IO500, had passed: set the option"
+    is_not_judged(run.case("MdtestHard"), cause)
 
-    problems = run.case("MdtestHard", "all").record["problems"]
-    assert any("set the option MdtestBase.files to more" in said for said in problems), problems
+
+def is_not_judged(case, cause):
+    """The launch is sound, and none of its numbers says anything."""
+    assert not case.record["problems"]
+    metrics = case.record["metrics"].values()
+    assert {each["verdict"] for each in metrics} == {"RECORDED"}
+    assert all(cause in each["why"] for each in metrics), metrics
 
 
 @pytest.mark.parametrize(("program", "test"), [("ior", "Ior.*easy"), ("mdtest", "MdtestEasy")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -14,10 +15,12 @@ import pytest
 import shell
 import yaml
 from reframe.core.exceptions import ConfigError
-from shell import ROOT
+from shell import ROOT, program, run
 
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
-from assay.sites import stacks
+from assay.describe import machine
+from assay.prove import launch
+from assay.sites import site_yaml, stacks
 
 RECIPES = sorted((ROOT / "spack-repo/spack_repo/assay/packages").glob("*/package.py"))
 MANIFESTS = {
@@ -370,3 +373,71 @@ def test_a_folder_that_is_no_view_is_refused(
         (tmp_path / "view/.spack/hpl/spec.json").write_text(content)
     with pytest.raises(ConfigError, match=f"/view: {said}"):
         stacks.spack(site, tmp_path / "view")
+
+
+# --- what make programs compiled ---
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A folder as ci/programs.py leaves it, with an mpirun beside it."""
+    parameters = {"cuda": False, "rocm": False}
+    packages = {
+        "osu-micro-benchmarks": {"version": "7.2", "parameters": parameters},
+        "npb-btio": {
+            "version": "3.4.3",
+            "parameters": {"classes": ["S", "A"], "subtypes": ["full", "epio"]},
+        },
+    }
+    for each in packages.values():
+        each["source"] = "commit abc of someone/repo"
+    (tmp_path / "made/bin").mkdir(parents=True)
+    mpirun = program(tmp_path, "mpirun")
+    said = {"mpi": {"mpirun": str(mpirun)}, "packages": packages}
+    (tmp_path / "made/programs.json").write_text(json.dumps(said))
+    return tmp_path / "made"
+
+
+def test_what_was_compiled_is_a_stack_with_its_sources(built: Path) -> None:
+    made = stacks.compiled(built)
+    assert made["features"] == ["osu", "btio"]
+    extras = made["extras"]
+    assert extras["osu_version"] == "7.2"
+    assert extras["btio_built"] == {"classes": ["S", "A"], "subtypes": ["full", "epio"]}
+    assert extras["compiled_with"] == str(built.with_name("mpirun"))
+    assert "npb-btio 3.4.3 (commit abc of someone/repo)" in extras["provenance"]
+    assert made["env_vars"] == [["PATH", f"{built}/bin:$PATH"]]
+
+
+def test_a_stack_names_the_folder_by_one_word(site: Path, built: Path) -> None:
+    said = site_yaml.SiteFile(stacks={"own": site_yaml.Stack(programs=str(built))})
+    (made,) = site_yaml.environments(site, said)
+    assert (made["name"], made["features"]) == ("own", ["osu", "btio"])
+    (built / "programs.json").unlink()
+    with pytest.raises(ConfigError, match=r"no programs .*: type make programs"):
+        site_yaml.environments(site, said)
+
+
+def test_a_machine_uses_them_only_with_their_mpi(
+    site: Path, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = site_yaml.SiteFile(stacks={"system": site_yaml.Stack(programs=str(built))})
+    monkeypatch.setenv("PATH", str(built.parent), prepend=os.pathsep)
+    made, why = machine.compiled(site, said)
+    assert (made or {})["features"] == ["osu", "btio"]
+    assert why == []
+    other = program(built.parent / "other", "mpirun")
+    monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
+    made, (line,) = machine.compiled(site, said)
+    assert made is None
+    assert line.endswith(f"and mpirun is {other}: its programs are not used; type make programs")
+
+
+def test_a_job_that_finds_another_mpi_ends_with_a_line(built: Path) -> None:
+    line = launch.same_mpi(str(built.with_name("mpirun")))
+    there = run("bash", "-c", f"{line}; echo on", PATH=f"{built.parent}:{os.environ['PATH']}")
+    assert there.stdout == "on\n"
+    other = program(built.parent / "other", "mpirun")
+    done = run("bash", "-c", f"{line}; echo on", PATH=f"{other.parent}:{os.environ['PATH']}")
+    assert done.returncode == 1
+    assert "mpirun is another: type make programs" in done.stdout

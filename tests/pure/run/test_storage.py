@@ -207,7 +207,8 @@ def test_ior_does_not_judge_what_the_page_cache_answered(nodes, profile, unjudge
     case, why = Case(), "the page cache answered, and not the disk"
     parsed = SimpleNamespace(at=lambda *_, **__: 12 * 1024)
     vars(case).update(
-        profile=profile, _layout=SimpleNamespace(nodes=nodes, per_node=2), _parsed=parsed,
+        profile=profile, _seconds=300, _parsed=parsed,
+        _layout=SimpleNamespace(nodes=nodes, per_node=2),
         record=SimpleNamespace(proof={"storage": {"memory_copy_bytes_per_s": 10e9}}),
     )  # fmt: skip
     assert (why in case.unjudged(parsed).get("read", "")) == unjudged

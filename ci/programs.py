@@ -1,0 +1,755 @@
+#!/usr/bin/env python3
+"""Compile the programs that no package of the distribution has, with the MPI and BLAS of PATH.
+
+    ci/programs.py          what `make programs` does
+    ci/programs.py --ask    what `make acceptance` does: it names what is missing, and asks first
+
+The sources are pinned in ci/programs.ini by checksum. They come from a folder or a mirror
+(``ASSAY_SOURCES``), else from the net. The programs are installed below ``ASSAY_PROGRAMS``, by
+default .cache/programs: each whole or not at all, so a call goes on where the last one stopped.
+Its file programs.json says what is there, and with which MPI it was compiled (read by
+assay.sites.stacks). Each program has a recipe, ci/programs/PACKAGE.sh. Needs Python 3.6 and its
+standard library.
+"""
+
+import argparse
+import concurrent.futures
+import configparser
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+INDEX = "programs.json"
+
+#: How long all servers together have to take a connection, and one of them for its next bytes [s].
+REACHED, SILENT = 4, 20
+
+#: Libraries of BLAS, in this order; ASSAY_BLAS says another. `-lblas` may be the unoptimised one.
+BLAS = ("-lopenblas", "-lmkl_rt", "-lblis", "-larmpl")
+
+#: Elements of STREAM's arrays, as in our recipe of Spack; three arrays of 8 B each may take a half
+#: of the memory.
+ARRAY_SIZE = 400000000
+
+#: Classes and subtypes of BT-IO. The tests take the smallest class, A, or one that a site names.
+CLASSES, SUBTYPES = ("S", "A", "C"), ("full", "simple", "epio")
+
+#: What the stack of a package has besides, as Spack's lock says it.
+PARAMETERS = {
+    "osu-micro-benchmarks": {"cuda": False, "rocm": False},
+    "npb-btio": {"classes": CLASSES, "subtypes": SUBTYPES},
+}
+
+#: Packages of Debian and its relatives for what a recipe needs. The serial OpenBLAS, because each
+#: rank of HPL would start a thread on each core.
+DEBIAN = {
+    "mpicc": "libopenmpi-dev",
+    "mpicxx": "libopenmpi-dev g++",
+    "mpif90": "libopenmpi-dev gfortran",
+    "cc": "gcc libc6-dev",
+    "make": "make",
+    "blas": "libopenblas-serial-dev",
+}
+
+#: A program that shows whether a compiler works, and one that calls BLAS.
+TRIES = {
+    "mpicc": (
+        "c",
+        "#include <mpi.h>\n#include <stdio.h>\nint main(int n, char **v) {"
+        ' MPI_Init(&n, &v); MPI_Comm_size(MPI_COMM_WORLD, &n); printf("world of %d\\n", n);'
+        " return MPI_Finalize(); }",
+    ),
+    "mpicxx": ("cc", "#include <mpi.h>\nint main(int n, char **v) { return MPI_Init(&n, &v); }"),
+    "mpif90": ("f90", "program p\n use mpi\n call mpi_init(i)\nend"),
+    "cc": ("c", "#include <stdio.h>\nint main(void) { return 0; }"),
+    "blas": ("c", "void dgemm_(void);\nint main(void) { dgemm_(); }"),
+}
+
+
+def say(text):
+    print("programs: " + text, flush=True)
+
+
+class Refused(Exception):
+    """Why a source cannot be had, or a program not be made, in one line."""
+
+
+class Pin:
+    """A version of a package, by checksum; ci/programs.ini explains the words."""
+
+    WORDS = {"archive", "sha256", "urls", "commit", "under"}
+
+    def __init__(self, where, section, words):
+        try:
+            self.package, self.version = section.split()
+        except ValueError:
+            raise Refused(f"{where}: [{section}]: write [PACKAGE VERSION]") from None
+        unknown = set(words) - self.WORDS
+        if unknown:
+            raise Refused(f"{where}: [{section}]: unknown word {sorted(unknown)[0]}")
+        self.archive = words.get("archive", f"{self.package}-{self.version}.tar.gz")
+        self.sha256, self.commit = words.get("sha256", ""), words.get("commit", "")
+        self.urls, self.under = words.get("urls", "").split(), words.get("under", "")
+        for word, form in (("sha256", "[0-9a-f]{64}"), ("commit", "[0-9a-f]{40}")):
+            if words.get(word) and not re.fullmatch(form, words[word]):
+                raise Refused(f"{where}: [{section}]: {word} is not one: {words[word]}")
+        if not (self.sha256 or self.commit):
+            raise Refused(
+                f"{where}: [{section}]: no sha256 and no commit; nothing is compiled unseen"
+            )
+
+    def __str__(self):
+        return f"{self.package} {self.version}"
+
+
+def pins_of(path):
+    """The pins of a file, in its order."""
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, ValueError, configparser.Error) as error:
+        raise Refused(f"{path}: {' '.join(str(error).split())}") from None
+    return [Pin(path, section, dict(parser[section])) for section in parser.sections()]
+
+
+class Repository:
+    """A git repository whose objects are read one by one; each is checked against its name.
+
+    git itself checks what it fetches, not what it reads.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        self._batch = None
+
+    def _git(self, *words):
+        return ["git", "-c", "safe.directory=*", "--git-dir", str(self.path), *words]
+
+    def has(self, commit):
+        return commit and output(*self._git("cat-file", "-t", commit)).strip() == "commit"
+
+    def read(self, name, kind):
+        """The content of an object.
+
+        :raises Refused: it is not there, is of another kind, or has another name.
+        """
+        if self._batch is None:
+            self._batch = subprocess.Popen(
+                self._git("cat-file", "--batch"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        self._batch.stdin.write(name.encode() + b"\n")
+        self._batch.stdin.flush()
+        head = self._batch.stdout.readline().split()
+        if len(head) != 3 or head[1] != kind.encode():
+            raise Refused(f"{self.path} has no {kind} {name}: is the copy whole?")
+        content = self._batch.stdout.read(int(head[2]) + 1)[:-1]
+        named = hashlib.sha1(b"%s %d\0" % (head[1], len(content)) + content)  # noqa: S324 - git's
+        if named.hexdigest() != name:
+            raise Refused(
+                f"{self.path}: the {kind} {name} is damaged: its content has another name"
+            )
+        return content
+
+    def entries(self, tree):
+        """The entries of a tree: name -> (mode, object)."""
+        content, found = self.read(tree, "tree"), {}
+        while content:
+            mode, _, content = content.partition(b" ")
+            name, _, content = content.partition(b"\0")
+            found[os.fsdecode(name)] = (mode, content[:20].hex())
+            content = content[20:]
+        return found
+
+    def write(self, commit, under, target):
+        """Writes the files of a commit, or of a folder of it, below a new folder."""
+        tree = self.read(commit, "commit").split()[1].decode()
+        for part in filter(None, under.split("/")):
+            found = self.entries(tree)
+            if part not in found:
+                raise Refused(f"{self.path}: the commit {commit} has no folder {under}")
+            tree = found[part][1]
+        self._write_tree(tree, target)
+
+    def _write_tree(self, tree, target):
+        target.mkdir(parents=True)
+        for name, (mode, key) in self.entries(tree).items():
+            if "/" in name or name in (".", "..", ".git"):
+                raise Refused(f"{self.path}: the tree {tree} has an entry {name!r}")
+            path = target / name
+            if mode == b"40000":
+                self._write_tree(key, path)
+            elif mode in (b"100644", b"100755"):  # no links, no submodules
+                path.write_bytes(self.read(key, "blob"))
+                path.chmod(int(mode[-3:], 8))
+                # As in an archive, no file is newer than another: nothing is made anew.
+                os.utime(str(path), (1, 1))
+
+    def close(self):
+        if self._batch:
+            self._batch.stdin.close()
+            self._batch.wait()
+            self._batch.stdout.close()
+
+
+class Sources:
+    """Where sources come from: what was fetched before, a folder or a mirror, the net."""
+
+    def __init__(self, kept, named, pins):
+        self.kept = kept
+        self.folder = self.mirror = None
+        if re.match(r"(https?|ftp)://", named):
+            self.mirror = named.rstrip("/")
+        elif named:
+            self.folder = Path(named).expanduser().resolve()
+            if not self.folder.is_dir():
+                raise Refused(
+                    f"ASSAY_SOURCES: {named} is neither a folder nor an address (https://...)"
+                )
+            own = self.folder / "programs.ini"
+            pins = (pins_of(own) if own.exists() else []) + pins
+        self.pins = {}
+        for pin in pins:
+            self.pins.setdefault(pin.package, []).append(pin)
+        self._repositories = self._reached = None
+        self._lock = threading.Lock()
+
+    def repositories(self):
+        """The git repositories of the folder, at most two folders deep."""
+        if self.folder is None:
+            return []
+        if self._repositories is None:
+            places = [self.folder, *self.folder.glob("*"), *self.folder.glob("*/*")]
+            found = [
+                (place, git)
+                for place in places
+                for git in (place, place / ".git")
+                if (git / "HEAD").is_file() and (git / "objects").is_dir()
+            ]
+            self._repositories = found if shutil.which("git") else []
+            if found and not self._repositories:
+                say(f"{self.folder} has repositories of git, and there is no git")
+        return self._repositories
+
+    def reached(self, url):
+        """Whether the server of an address takes connections; all are tried once, together."""
+        with self._lock:
+            self._reach_all()
+        return _server(url) in self._reached
+
+    def _reach_all(self):
+        if self._reached is None:
+            urls = {u for pins in self.pins.values() for p in pins for u in self.addresses(p)}
+            self._reached, threads = set(), []
+            for server in {_server(u) for u in urls}:
+                thread = threading.Thread(target=self._reach, args=(server,), daemon=True)
+                thread.start()
+                threads.append(thread)
+            end = time.monotonic() + REACHED
+            for thread in threads:
+                thread.join(max(0, end - time.monotonic()))
+
+    def _reach(self, server):
+        with contextlib.suppress(OSError):
+            socket.create_connection(server, REACHED).close()
+            self._reached.add(server)
+
+    def addresses(self, pin):
+        if not pin.sha256:
+            return []
+        return ([f"{self.mirror}/{pin.archive}"] if self.mirror else []) + pin.urls
+
+    def get(self, pin, target):
+        """Unpacks the source of a pin into a new folder; returns what it is, in words.
+
+        :raises Refused: it is in no place; the message says why.
+        """
+        why = []
+        ways = [*self._archives(pin), *self._commits(pin), *self.addresses(pin)]
+        for way in ways:
+            try:
+                if isinstance(way, Path):
+                    return self._unpack(pin, way, target)
+                if isinstance(way, str):
+                    return self._unpack(pin, self._fetched(way, pin), target)
+                return self._written(pin, *way, target)
+            except Refused as error:
+                shutil.rmtree(str(target), ignore_errors=True)
+                why.append(str(error))
+        if not why:
+            why.append(f"it is not in {self.folder}" if self.folder else "no place is known")
+        raise Refused(f"{pin}: " + "; ".join(why))
+
+    def _archives(self, pin):
+        """The files that may be the archive: what was fetched, then those of the folder."""
+        if not pin.sha256:
+            return []
+        kept = self.kept / pin.archive
+        found = [kept] if kept.is_file() and _sha256(kept) == pin.sha256 else []
+        if self.folder:
+            # The second is how a mirror of Spack names it.
+            names = pin.archive, f"_source-cache/archive/{pin.sha256[:2]}/{pin.sha256}*"
+            found += [each for name in names for each in sorted(self.folder.glob(name))]
+        return found
+
+    def _commits(self, pin):
+        """Pairs of the repositories in the folder that have the commit: its place, its .git."""
+        return [both for both in self.repositories() if Repository(both[1]).has(pin.commit)]
+
+    def _written(self, pin, place, git, target):
+        repository = Repository(git)
+        try:
+            repository.write(pin.commit, pin.under, target)
+        finally:
+            repository.close()
+        return f"commit {pin.commit} of {os.path.relpath(str(place), str(self.folder))}"
+
+    def _fetched(self, url, pin):
+        if not self.reached(url):
+            raise Refused(f"{_server(url)[0]} cannot be reached")
+        archive = self.kept / pin.archive
+        part = archive.with_name(f"{archive.name}.part")
+        self.kept.mkdir(parents=True, exist_ok=True)
+        try:
+            answers = urllib.request.urlopen(url, timeout=SILENT)  # noqa: S310 - a file may be named
+            with answers as answer, part.open("wb") as stream:
+                kind = answer.headers.get_content_type()
+                start = answer.read(512)
+                if kind == "text/html" or start.lstrip()[:1] == b"<":
+                    raise Refused(
+                        f"{url} answers with a web page, not an archive: a proxy, a login?"
+                    )
+                stream.write(start)
+                shutil.copyfileobj(answer, stream)
+            found = _sha256(part)
+            if found != pin.sha256:
+                raise Refused(f"{url} has sha256 {found}, the pin says {pin.sha256}")
+            part.rename(archive)
+            return archive
+        except (OSError, ValueError, urllib.error.URLError) as error:  # also of the disk
+            raise Refused(f"{url}: {getattr(error, 'reason', None) or error}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink()
+
+    def _unpack(self, pin, archive, target):
+        found = _sha256(archive)
+        if found != pin.sha256:
+            raise Refused(f"{archive} has sha256 {found}, the pin says {pin.sha256}")
+        whole = target.with_name(target.name + ".unpacked")
+        try:
+            with tarfile.open(str(archive)) as tar:
+                for member in tar.getmembers():
+                    parts = Path(member.name).parts
+                    if member.name.startswith("/") or ".." in parts:
+                        raise Refused(f"{archive}: the entry {member.name} leads out of it")
+                members = [m for m in tar.getmembers() if m.isfile() or m.isdir()]
+                tar.extractall(str(whole), members)  # noqa: S202 - each name was looked at
+        except (tarfile.TarError, EOFError) as error:
+            raise Refused(f"{archive}: cannot be unpacked: {error}") from None
+        inside = list(whole.iterdir())
+        (inside[0] if len(inside) == 1 else whole).rename(target)
+        return f"archive {pin.archive}, checksum {pin.sha256}"
+
+
+def _server(url):
+    """The machine and port that a connection goes to: that of the proxy, if there is one."""
+    parts = urllib.parse.urlsplit(url)
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
+        parts = urllib.parse.urlsplit(proxy if "//" in proxy else "//" + proxy)
+    return parts.hostname, parts.port or (80 if parts.scheme == "http" else 443)
+
+
+def _sha256(path):
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def output(*command):
+    """What a command prints, empty if it cannot be run or hangs."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=30, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace")
+
+
+def mpi():
+    """The MPI of PATH as `programs.json` states it: the file of mpirun, and what it says."""
+    path = shutil.which("mpirun")
+    if path is None:
+        raise Refused("no MPI: mpirun is not on PATH; install openmpi-bin or load your MPI module")
+    return {
+        "mpirun": os.path.realpath(path),
+        "version": output(path, "--version").split("\n")[0].strip(),
+    }
+
+
+class Machine:
+    """What compiles here: each need of a recipe is tried once."""
+
+    def __init__(self, scratch):
+        self.scratch = scratch
+        self.blas = ""
+        self._why = {}
+
+    def lacks(self, need):
+        """Why a need is not met, in a line; empty if it is."""
+        if need not in self._why:
+            self._why[need] = self._try(need)
+        return self._why[need]
+
+    def _try(self, need):
+        if need != "blas":
+            if not shutil.which(need):
+                return f"{need} is not on PATH"
+            fault = self._compiles(need, need) if need in TRIES else ""
+            return fault or (self._apart() if need == "mpicc" else "")
+        # Modules put libraries on these paths; at run time the program must find them without.
+        named = ":".join(os.environ.get(n, "") for n in ("LIBRARY_PATH", "LD_LIBRARY_PATH"))
+        folders = [f for f in dict.fromkeys(named.split(":")) if f]
+        where = [word for f in folders for word in ("-L" + f, "-Wl,-rpath," + f)]
+        own = os.environ.get("ASSAY_BLAS")
+        for library in [own] if own else BLAS:
+            words = [*where, *shlex.split(library)]
+            if not self._compiles("blas", "mpicc", *words):
+                self.blas = " ".join(map(shlex.quote, words))
+                return ""
+        return (
+            f"no BLAS: the linker finds none of {own or ', '.join(BLAS)}; say yours by ASSAY_BLAS"
+        )
+
+    def _apart(self):
+        """Why the ranks of mpirun find each other not; empty also where nothing can be run."""
+        said = output("mpirun", "-n", "2", str(self.scratch / "mpicc.out"))
+        if re.findall(r"world of (\d+)", said) == ["1", "1"]:
+            return "mpicc is not of the MPI of mpirun: two ranks were two worlds of one"
+        return ""
+
+    def _compiles(self, what, compiler, *words):
+        ending, text = TRIES[what]
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        source = self.scratch / f"{what}.{ending}"
+        source.write_text(text + "\n")
+        made = self.scratch / f"{what}.out"
+        if made.exists():
+            made.unlink()
+        said = output(compiler, str(source), "-o", str(made), *words)
+        if made.exists():
+            return ""
+        lines = [line for line in said.splitlines() if line.strip()]
+        wrong = [line for line in lines if re.search("error|not found|cannot", line, re.IGNORECASE)]
+        return f"{compiler} does not compile: {(wrong or lines or ['it says nothing'])[0].strip()}"
+
+
+class Recipe:
+    """The recipe of a package: its text, and what it needs."""
+
+    def __init__(self, folder, package):
+        self.path = folder / f"{package}.sh"
+        self.text = self.path.read_text(encoding="utf-8")
+        needs = re.search(r"^# needs: (.*)$", self.text, re.MULTILINE)
+        self.needs = needs[1].split() if needs else []
+
+
+def array_size():
+    """Elements of an array of STREAM: as in our stack of Spack, less if the memory is small."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(ARRAY_SIZE, memory // 2 // (3 * 8) // 1000000 * 1000000)
+
+
+class Folder:
+    """The folder of the compiled programs."""
+
+    def __init__(self, path, recipes):
+        self.path, self.recipes = path, recipes
+        self.lock = threading.Lock()
+        self.running = set()
+        try:
+            self.state = json.loads((path / INDEX).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self.state = {}
+
+    def begin(self, with_mpi):
+        """Whether another call works here is found out; programs of another MPI are forgotten."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._held = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused(f"{self.path}: another call compiles here; wait for its end") from None
+        # What still runs of a call that was killed has a folder of its own.
+        shutil.rmtree(str(self.path / "work"), ignore_errors=True)
+        if self.state.get("mpi") != with_mpi:
+            self.state = {"mpi": with_mpi, "packages": {}}
+
+    def key(self, pin, recipe):
+        """What a program was made of; it is made again if this changes."""
+        words = [str(pin), pin.sha256, pin.commit, recipe.text]
+        words += [array_size()] if "ARRAY_SIZE" in recipe.text else []
+        words += CLASSES if "CLASSES" in recipe.text else []
+        return hashlib.sha256("\n".join(map(str, words)).encode()).hexdigest()
+
+    def packages(self, with_mpi):
+        """What is compiled for an MPI: package -> its version, source and key."""
+        found = self.state.get("packages", {}) if self.state.get("mpi") == with_mpi else {}
+        return {name: each for name, each in found.items() if (self.path / name).is_dir()}
+
+    def has(self, pin, with_mpi):
+        made = self.packages(with_mpi).get(pin.package, {})
+        return made.get("key") == self.key(pin, Recipe(self.recipes, pin.package))
+
+    def make(self, pins, sources, machine, jobs):
+        """Compiles the first of the pins whose source can be had; returns what came of it.
+
+        :raises Refused: there is no source, or the recipe failed.
+        """
+        package, started, why = pins[0].package, time.monotonic(), []
+        recipe = Recipe(self.recipes, package)
+        work, log = (
+            self.path / "work" / str(os.getpid()) / package,
+            self.path / "log" / f"{package}.log",
+        )
+        prefix = work / "installed"
+        try:
+            for pin in pins:
+                shutil.rmtree(str(work), ignore_errors=True)
+                work.mkdir(parents=True)
+                if self.has(pin, self.state["mpi"]):
+                    return f"{pin} is there ({'; '.join(why)})"
+                try:
+                    source = sources.get(pin, work / "source")
+                    break
+                except Refused as error:
+                    why.append(str(error))
+            else:
+                raise Refused("; ".join(why))
+            log.parent.mkdir(parents=True, exist_ok=True)
+            environment = dict(
+                os.environ, PREFIX=str(prefix), JOBS=str(jobs), BLAS=machine.blas,
+                CLASSES=" ".join(CLASSES), ARRAY_SIZE=str(array_size()), LC_ALL="C",
+            )  # fmt: skip
+            with log.open("w") as stream:
+                process = subprocess.Popen(
+                    ["bash", str(recipe.path.resolve())], cwd=str(work / "source"), env=environment,
+                    stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )  # fmt: skip
+                self.running.add(process)
+                code = process.wait()
+                self.running.discard(process)
+            if code or not list((prefix / "bin").glob("*")):
+                raise Refused(f"{pin}: its recipe ended with exit code {code}: {log}\n{_tail(log)}")
+            self._install(pin, prefix, recipe, source)
+        except OSError as error:
+            raise Refused(f"{package}: {error.strerror}: {error.filename or self.path}") from None
+        shutil.rmtree(str(work), ignore_errors=True)
+        more = "".join(f" (not {each})" for each in why)
+        return f"{pin}: {time.monotonic() - started:.0f} s, from {source}{more}"
+
+    def _install(self, pin, prefix, recipe, source):
+        """Puts a package in place, and writes so."""
+        home, links = self.path / pin.package, self.path / "bin"
+        with self.lock:
+            shutil.rmtree(str(home), ignore_errors=True)
+            prefix.rename(home)
+            links.mkdir(exist_ok=True)
+            for link in links.iterdir():
+                if not link.exists():
+                    link.unlink()
+            for program in (home / "bin").iterdir():
+                link = links / program.name
+                if link.is_symlink():
+                    link.unlink()
+                link.symlink_to(f"../{pin.package}/bin/{program.name}")
+            self.state["packages"][pin.package] = {
+                "version": pin.version,
+                "parameters": PARAMETERS.get(pin.package, {}),
+                "source": source,
+                "key": self.key(pin, recipe),
+            }
+            new = self.path / f"{INDEX}.new"
+            new.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
+            new.rename(self.path / INDEX)
+
+    def stop(self):
+        for process in list(self.running):
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGTERM)
+
+
+def _tail(log, lines=8):
+    text = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join("    " + line[:200] for line in text[-lines:])
+
+
+def words_of(packages, catalogue):
+    """Package -> the words of the catalogue for its programs, and their names."""
+    text, found = catalogue.read_text(encoding="utf-8"), {}
+    for word, entry in re.findall(r"^([a-z][\w-]*):\n((?:[ #].*\n)+)", text, re.MULTILINE):
+        spack = re.search(r"^  spack: ([\w-]+)(\S*)$", entry, re.MULTILINE)
+        names = re.search(r"^  executables: \[(.*)\]$", entry, re.MULTILINE)
+        if spack and names and spack[1] in packages:
+            found[spack[1]] = (word, re.split(r", *", names[1]))
+    return found
+
+
+def lost(word, cases):
+    """The tests that one machine runs and that need a word, each with the number of its cases."""
+    found = {}
+    for line in cases.read_text(encoding="utf-8").splitlines():
+        parts = line.split("|")
+        if len(parts) < 3 or line.startswith("#"):
+            continue
+        here = re.search(r"\+(intra-node|storage)\b", parts[1])
+        if here and "+" + word in re.split(r"[ ,]+", parts[2]):
+            test = parts[0].split()[0]
+            found[test] = found.get(test, 0) + 1
+    return found
+
+
+def agreed(question):
+    """Whether the user wants it; the rules are those of ci/system-stack.sh."""
+    if os.environ.get("YES") == "1" or (os.geteuid() == 0 and os.environ.get("CI")):
+        return True
+    if not sys.stdin.isatty():
+        say("no terminal to ask on; type YES=1 make programs")
+        return False
+    return input(f"programs: {question} [y/N] ").strip()[:1] in ("y", "Y")
+
+
+def packages_for(needs, with_mpi):
+    """The packages of the distribution that bring what is missing; none for an MPI of a module."""
+    if not shutil.which("apt-get"):
+        return []
+    packaged = with_mpi["mpirun"].startswith("/usr/bin/")
+    named = " ".join(DEBIAN[need] for need in needs if packaged or not need.startswith("mpi"))
+    return list(dict.fromkeys(named.split()))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ask", action="store_true", help="ask first, and end with 0")
+    parser.add_argument("--pins", type=Path, default=ROOT / "ci/programs.ini")
+    parser.add_argument("--recipes", type=Path, default=ROOT / "ci/programs")
+    args = parser.parse_args()
+    # Open MPI refuses to start as root unless it is told twice that this is meant.
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    try:
+        return run(args)
+    except Refused as error:
+        say(str(error))
+    except OSError as error:
+        say(f"{error.filename}: {error.strerror}")
+    return 0 if args.ask else 1
+
+
+def run(args):
+    with_mpi = mpi()
+    path = Path(os.environ.get("ASSAY_PROGRAMS") or ROOT / ".cache/programs").resolve()
+    folder = Folder(path, args.recipes)
+    sources = Sources(path / "sources", os.environ.get("ASSAY_SOURCES", ""), pins_of(args.pins))
+    unknown = [p for p in sources.pins if not (args.recipes / f"{p}.sh").exists()]
+    if unknown:
+        there = ", ".join(sorted(f.stem for f in args.recipes.glob("*.sh")))
+        raise Refused(f"programs.ini: no recipe for {unknown[0]}; there are {there}")
+    words = words_of(sources.pins, ROOT / "src/assay/catalogue.yaml")
+    if args.ask:  # nobody asked for a newer one
+        found = {name for name, (_, of) in words.items() if any(map(shutil.which, of))}
+        found.update(folder.packages(with_mpi))
+    else:
+        found = {name for name, pins in sources.pins.items() if folder.has(pins[0], with_mpi)}
+    todo = {name: pins for name, pins in sources.pins.items() if name not in found}
+    if not todo:
+        if not args.ask:
+            say(f"complete: {path / 'bin'}")
+        return 0
+    if args.ask:
+        say(f"not here: {', '.join(todo)}; they can be compiled in minutes (make programs)")
+        urls = [u for pins in todo.values() for pin in pins for u in sources.addresses(pin)]
+        if not (sources.folder or any(map(sources.reached, urls))):
+            say("going on without: no server of theirs can be reached; ASSAY_SOURCES names none")
+            return 0
+        if not agreed("compile them?"):
+            return 0
+    return compile_all(todo, folder, sources, with_mpi, words)
+
+
+def prepared(folder, todo, with_mpi):
+    """The machine, after the packages of the distribution that it lacks were asked for."""
+    needs = {need for name in todo for need in Recipe(folder.recipes, name).needs}
+    scratch = folder.path / "work" / str(os.getpid()) / "try"
+    machine = Machine(scratch)
+    wanted = packages_for([need for need in sorted(needs) if machine.lacks(need)], with_mpi)
+    if wanted:
+        environment = dict(os.environ, WHO="programs")
+        subprocess.run([str(ROOT / "ci/packages.sh"), *wanted], env=environment, check=False)
+        machine = Machine(scratch)
+    for need in sorted(needs):
+        machine.lacks(need)  # before there are threads
+    return machine
+
+
+def compile_all(todo, folder, sources, with_mpi, words):
+    """Compiles a version of each package, and says what the missing ones cost; the exit code."""
+    folder.begin(with_mpi)
+    started, failed, cores = time.monotonic(), [], len(os.sched_getaffinity(0))
+    machine = prepared(folder, todo, with_mpi)
+    say(f"compiling {len(todo)} with {with_mpi['version'] or with_mpi['mpirun']} on {cores} cores")
+
+    def one(name):
+        for why in filter(None, map(machine.lacks, Recipe(folder.recipes, name).needs)):
+            raise Refused(f"{name}: {why}")
+        return folder.make(todo[name], sources, machine, cores)
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(2, cores)) as pool:
+        futures = {pool.submit(one, name): name for name in todo}
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                try:
+                    say(future.result())
+                except Refused as error:
+                    failed.append(futures[future])
+                    say(f"left out: {error}")
+        except KeyboardInterrupt:
+            for future in futures:
+                future.cancel()
+            folder.stop()
+            say("interrupted: type it again, and it goes on with what is not done")
+            raise SystemExit(130) from None
+    there, took = folder.state["packages"], time.monotonic() - started
+    say(f"{len(there)} of {len(sources.pins)} are in {folder.path / 'bin'}, after {took:.0f} s")
+    for name in failed:
+        if name not in there and name in words:
+            tests = lost(words[name][0], ROOT / "reframe/cases.txt").items()
+            named = ", ".join(f"{test} ({number})" for test, number in tests)
+            say(f"without {name} these tests do not run: {named}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    sys.exit(main())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -64,11 +63,3 @@ def above_zero(what: str, digits: int) -> Callable[[str], int]:
         return int(text)
 
     return read
-
-
-def iso_date(text: str) -> datetime.datetime:
-    """The type of an argument: a date of ISO 8601, in local time if it names no zone."""
-    try:
-        return datetime.datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no date; write 2026-11-28") from None

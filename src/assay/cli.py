@@ -102,7 +102,6 @@ def _offer(commands: Commands) -> None:
     said = files.read_yaml(Path(__file__).with_name("commands.yaml"), ValueError)
     parse, _, report, nodes = (add(commands, name, **its) for name, its in said.items())
     option(parse, "files", "FILE", "an output, - for stdin; or a folder", nargs="+", type=str)
-    flag(parse, "--table", "a table of all, not JSON; so for a FILE that is a folder")
     last_size(parse)
     session(report)
     page = "the page (default: report.html in $ASSAY_RESULTS, which is results/ if unset, or here "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from pathlib import Path
 
 from assay.arguments import (
@@ -12,7 +13,6 @@ from assay.arguments import (
     flag,
     folder,
     group,
-    iso_date,
     option,
     session,
 )
@@ -81,7 +81,7 @@ def _of_bundles(commands: Commands) -> None:
     _signers(verify)
     option(verify, "--site", "SITE", "the only site that is expected", type=str)
     since = "the run began then or later (2026-11-28, or with T09:30 behind)"
-    option(verify, "--since", "DATE", since, type=iso_date)
+    option(verify, "--since", "DATE", since, type=_iso_date)
     nodes = "exactly these nodes are expected (node[01-04],login1)"
     option(verify, "--nodes", "NODES", nodes, type=str)
 
@@ -153,3 +153,11 @@ def _of_history(commands: Commands) -> None:
     option(show, "--page", "FILE", "write HTML, too")
     for action in (show, changes):
         folder(action, "of the sites, for tolerances and planned changes (default: site-config)")
+
+
+def _iso_date(text: str) -> datetime.datetime:
+    """The type of an argument: a date of ISO 8601, in local time if it names no zone."""
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no date; write 2026-11-28") from None

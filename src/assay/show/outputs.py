@@ -1,12 +1,10 @@
-"""Outputs of programs as JSON, or as a table: ``assay parse``."""
+"""Outputs of programs as JSON: ``assay parse``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from assay import files
 from assay.exits import Exit
 from assay.parse import Parsed, ParseError, reading, registry, ucx_log
 from assay.prove import transports
-from assay.store.sanitize import line
 
 
 def read(name: str, last_size: int | None = None) -> Parsed:
@@ -81,11 +78,10 @@ def ways_of(parsed: Parsed) -> list[str]:
 
 
 def parse(args: argparse.Namespace) -> int:
-    """Print a JSON object for each output, on its own line, or the table of all."""
-    if args.table or any(Path(name).is_dir() for name in args.files):
-        return table(args.files, args.last_size)
+    """Print a JSON object for each output, on its own line; of a folder for all in it."""
     ends = set()
-    for name in args.files:
+    found = (sorted(p.rglob("*")) if p.is_dir() else [p] for p in map(Path, args.files))
+    for name in (str(file) for each in found for file in each if not file.is_dir()):
         said: dict[str, Any] = dict.fromkeys(("family", "program", "version"))
         try:
             parsed = read(name, args.last_size)
@@ -97,32 +93,4 @@ def parse(args: argparse.Namespace) -> int:
         text = json.dumps({"file": name, **said})
         print(json.dumps(json.loads(text, parse_constant=lambda _: None)), flush=True)
         ends.add(end)
-    return next(end for end in (Exit.FAIL, Exit.UNKNOWN, Exit.PASS) if end in ends)
-
-
-def table(names: Sequence[str], last_size: int | None) -> Exit:
-    """Print a line for each output, of a folder for all in it."""
-    rows, ends = [("file", "program", "version", "whole", "path", "first problem")], Counter[str]()
-    found = (sorted(p.rglob("*")) if p.is_dir() else [p] for p in map(Path, names))
-    for name in (str(file) for each in found for file in each if not file.is_dir()):
-        try:
-            parsed = read(name, last_size)
-        except ParseError as error:
-            rows.append((name, "-", "-", "not read", "-", str(error)))
-            ends["not read"] += 1
-            continue
-        version = parsed.version or "-"
-        if other := parsed.facts.get("read_as"):
-            version += f" (read as {other})"
-        path, problem = ", ".join(ways_of(parsed)) or "not shown", (*parsed.problems, "")[0]
-        whole = "yes" if parsed.complete else "no"
-        rows.append((name, parsed.program, version, whole, path, problem))
-        ends["sound" if parsed.sound else "with problems" if parsed.complete else "not whole"] += 1
-    lines = [tuple(map(line, row)) for row in rows]
-    widths = [min(max(map(len, column)), 60) for column in zip(*lines)]
-    for row in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-    print(f"{len(rows) - 1} outputs: {', '.join(f'{n} {end}' for end, n in sorted(ends.items()))}")
-    if ends["not whole"] or ends["with problems"]:
-        return Exit.FAIL
-    return Exit.PASS if ends["sound"] == len(rows) - 1 > 0 else Exit.UNKNOWN
+    return next((end for end in (Exit.FAIL, Exit.UNKNOWN, Exit.PASS) if end in ends), Exit.UNKNOWN)

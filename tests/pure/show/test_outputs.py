@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,33 +43,19 @@ def test_one_bad_file_among_good_ones(capsys, file, problem):
     assert any(problem in text for text in results[1]["problems"])
 
 
-def test_a_folder_gives_a_table(capsys, tmp_path):
+def test_of_a_folder_all_outputs_are_read(capsys, tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "good.txt").write_text(SOUND.read_text())
     (tmp_path / "failed.txt").write_text(FAILED.read_text())
     (tmp_path / "notes").write_text("hello\n")
-    log = (DATA / "ucx/1.13.1/osu_latency.tcp.txt").read_text()
-    (tmp_path / "log").write_text(log)
-    assert cli.main(["parse", str(tmp_path)]) == 1
-    head, *rows, last = capsys.readouterr().out.splitlines()
-    assert head.split("  ")[0] == "file"
-    said = {Path(row.split()[0]).name: re.split("  +", row)[1:] for row in rows}
-    assert said["good.txt"] == ["xhpl", "2.3", "yes", "not shown"]
-    assert said["failed.txt"][2] == "yes"
-    assert "residual check FAILED" in said["failed.txt"][4]
-    assert said["notes"] == ["-", "-", "not read", "-", "unknown program"]
-    assert said["log"][:4] == ["ucx", "1.13.1", "no", "tcp/lo"]
-    assert last == "4 outputs: 1 not read, 1 not whole, 1 sound, 1 with problems"
-
-
-def test_a_table_of_several_outputs(capsys):
-    assert cli.main(["parse", "--table", str(SOUND), str(SOUND)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 4
+    code, said = run(capsys, tmp_path)
+    assert code == 1
+    assert [Path(each["file"]).name for each in said] == ["failed.txt", "notes", "good.txt"]
+    assert said[1]["problems"] == ["unknown program"]
 
 
 def test_an_empty_folder_is_not_sound(capsys, tmp_path):
-    assert cli.main(["parse", str(tmp_path)]) == 2
-    assert "0 outputs" in capsys.readouterr().out
+    assert run(capsys, tmp_path) == (2, [])
 
 
 def test_an_output_without_a_problem_but_cut_short(capsys, tmp_path):

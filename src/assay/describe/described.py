@@ -18,7 +18,7 @@ from reframe.core.exceptions import ConfigError
 from assay import catalogue, files
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS, VERSIONS
 from assay.describe import detect, foreign, slurm
-from assay.describe.slurm import Answers, Pool
+from assay.describe.slurm import Answers, Pool, Shape
 from assay.fleet.node import provenance
 from assay.gpu.accelerator import ACCELERATORS
 from assay.gpu.parse import nvidia_smi
@@ -26,7 +26,6 @@ from assay.judge import Hardware, Known
 from assay.prove import identity
 from assay.prove.identity import Part, Stated
 from assay.prove.transports import SWITCHED, TRANSPORTS
-from assay.slurm import Shape
 from assay.store.record import EMULATED
 
 #: Command that says what memory modules there are, to an administrator.

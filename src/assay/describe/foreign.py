@@ -23,10 +23,10 @@ from reframe.utility.cpuinfo import cpuinfo
 
 from assay import files, sites
 from assay.describe import ask, slurm
+from assay.describe.slurm import Shape
 from assay.node import capacity
 from assay.reframe_compat.selection import reserve
 from assay.sites.site_yaml import FILE, SiteFile, Stack, copied, one_of
-from assay.slurm import Shape
 
 #: Sections in which ReFrame joins all files to one, and those to which a later file adds in front.
 #: To any other section it adds at the end.

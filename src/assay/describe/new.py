@@ -23,7 +23,7 @@ from assay import files
 from assay.catalogue import PROGRAMS
 from assay.describe import adopt, ask, described, expect, machine, slurm, written
 from assay.describe.described import Place
-from assay.describe.slurm import Partition, Pool
+from assay.describe.slurm import Node, Partition, Pool
 from assay.describe.written import Draft
 from assay.exits import Exit
 from assay.fleet.node import provenance
@@ -31,7 +31,6 @@ from assay.judge import Known, ReferencesError, hardware
 from assay.locks import package
 from assay.node import answers
 from assay.sites import site_yaml
-from assay.slurm import Node
 from assay.store import promise
 
 #: A name that is a folder, a system of ReFrame and a word on a command line.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from assay.slurm import Node, Shape, fields, node
+from assay import slurm
 
 #: The queries, by the name that :class:`Answers` gives to what they print.
 QUERIES = {
@@ -18,6 +19,55 @@ QUERIES = {
 
 #: Below this, the memory that Slurm states is no size of a node [B]: its default is 1 MiB.
 CONFIGURED = 64 << 20
+
+
+class Shape(NamedTuple):
+    """What a node has, as Slurm states it: memory [MiB] and the text of generic resources."""
+
+    sockets: int
+    cores: int
+    threads: int
+    memory: int
+    resources: str
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory [B]."""
+        return self.memory << 20
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs among the generic resources, such as ``gpu:v100:4(S:0-1)``."""
+        found = re.findall(r"\bgpu:(?:[^,:(]+:)?(\d+)", self.resources)
+        return sum(map(int, found))
+
+    @property
+    def processor(self) -> dict[str, int]:
+        """The processor, in the format of ReFrame's configuration."""
+        of_socket = self.cores * self.threads
+        return {
+            "num_cpus": self.sockets * of_socket,
+            "num_cpus_per_core": self.threads,
+            "num_cpus_per_socket": of_socket,
+            "num_sockets": self.sockets,
+        }
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of Slurm.
+
+    :ivar shape: None where a number is not stated, as of a node of a cloud that never was up.
+    :ivar out: why it takes no job; empty if it does.
+    """
+
+    name: str
+    address: str
+    shape: Shape | None
+    partitions: tuple[str, ...]
+    features: tuple[str, ...]
+    state: str
+    out: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +127,7 @@ def partitions(listing: str) -> list[Partition]:
     for line in listing.splitlines():
         if not line.startswith("PartitionName="):
             continue
-        said = fields(line)
+        said = slurm.fields(line)
         keys = ("AllowGroups", "AllowAccounts", "AllowQos")
         limits = tuple(f"{k}={said[k]}" for k in keys if said.get(k, "ALL") != "ALL")
         up = said.get("State", "UP") == "UP" and said.get("RootOnly", "NO") == "NO"
@@ -87,7 +137,7 @@ def partitions(listing: str) -> list[Partition]:
 
 def nodes(listing: str) -> list[Node]:
     """The nodes in an output of ``scontrol show node --oneliner`` whose numbers are stated."""
-    found = [node(line) for line in listing.splitlines() if line.startswith("NodeName=")]
+    found = [_node(line) for line in listing.splitlines() if line.startswith("NodeName=")]
     return [each for each in found if each.shape]
 
 
@@ -116,3 +166,17 @@ def node_names(nodes: Sequence[Node]) -> str:
     """The names of nodes; the first and the last of many."""
     names = [node.name for node in nodes]
     return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]} ({len(names)} nodes)"
+
+
+def _node(line: str) -> Node:
+    """The node that a line of ``scontrol show node --oneliner`` describes."""
+    said, (name, state, out) = slurm.fields(line), slurm.node(line)
+    keys = ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory")
+    numbers = [int(said[key]) for key in keys if said.get(key, "").isdigit()]
+    shape = None
+    if len(numbers) == len(keys):
+        sockets, cores, threads, memory = numbers
+        shape = Shape(sockets, cores, threads, memory, said.get("Gres", ""))
+    lists = (said.get(key, "").split(",") for key in ("Partitions", "AvailableFeatures"))
+    its, features = (tuple(filter(None, words)) for words in lists)
+    return Node(name, said.get("NodeAddr") or name, shape, its, features, state, out)

@@ -38,11 +38,7 @@ class Version(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Needs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the suite needs of a program: command, pattern and what.
-
-    :ivar pattern: regular expression that finds an option in what the command prints.
-    :ivar what: the first version that has it.
-    """
+    """The command that prints the options of a program, the pattern of one, and what has it."""
 
     command: tuple[str, ...]
     pattern: str

@@ -1,7 +1,4 @@
-"""What Slurm says of a node: from a text of ``scontrol`` to a row.
-
-Nothing here asks Slurm. Recorded texts are in ``tests/data/site-new``.
-"""
+"""What Slurm says of a node: from a text of ``scontrol`` to a row."""
 
 from __future__ import annotations
 

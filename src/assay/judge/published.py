@@ -115,10 +115,7 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def owners_agree(self) -> bool:
-        """Whether the results of each owner are within the bound that those of the others make.
-
-        It is the way to see how often a healthy machine of one more owner would be red.
-        """
+        """Whether the results of each owner are within the bound that those of the others make."""
         worst: dict[str, float] = {}
         for result in self.results:
             if result.counts:

@@ -135,8 +135,6 @@ def _installed_view(folder: Path, view: str) -> dict[str, Any]:
 def compiled(folder: Path) -> dict[str, Any]:
     """The environment of what ``make programs`` compiled into a folder.
 
-    Its extra ``compiled_with`` is the mpirun of their MPI: a job that finds another one ends.
-
     :raises ConfigError: nothing was compiled there.
     """
     try:

@@ -190,7 +190,7 @@ def main(asked):
         found = {"file_system": space, "memory": capacity.memory(), "memory_copy": memory_copy()}
         json.dump(found, file, indent=1)
         file.write("\n")
-    if asked.skipped and space["o_direct"] is False:
+    if asked.direct and space["o_direct"] is False:
         return end(asked.skipped, "{} ({}) has no O_DIRECT".format(asked.directory, space["type"]))
     free = space.get("free_bytes")
     # A file system without a size of its own, such as ramfs, reports a size of 0 bytes.
@@ -198,6 +198,8 @@ def main(asked):
         reason = "{} writes {} bytes, {} has {} free: make room there, or choose less".format(
             asked.what, asked.bytes, asked.directory, free
         )
+        if asked.of_memory:
+            return end(asked.skipped, "too-small: " + reason)
         return end(asked.refused, reason)
     return 0
 
@@ -209,7 +211,9 @@ if __name__ == "__main__":
     options.add_argument("bytes", type=int, help="how many it writes")
     options.add_argument("--found", required=True, help="file for what was found")
     options.add_argument("--refused", required=True, help="file for why there is no room")
-    options.add_argument("--skipped", help="file for why O_DIRECT, which it needs, is not possible")
+    options.add_argument("--skipped", help="file for why it is not for this file system")
+    options.add_argument("--direct", action="store_true", help="it needs O_DIRECT")
+    options.add_argument("--of-memory", action="store_true", help="memory makes it so large")
     options.add_argument("--watch", help="file for the files that are written, after signal TERM")
     given = options.parse_args()
     code = main(given)

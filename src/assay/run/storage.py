@@ -171,6 +171,9 @@ class StorageMixin(rfm.RegressionTestPlugin):
     #: What the last launch did not show, see :meth:`assay.run.strict.StrictCheck.missed`.
     _unseen = ""
 
+    #: Whether the size follows from the memory: nobody promised that the file system has that room.
+    _of_memory = False
+
     def room(self) -> int:
         """Space that the benchmark needs on the file system [B]."""
         raise NotImplementedError
@@ -181,7 +184,8 @@ class StorageMixin(rfm.RegressionTestPlugin):
 
     def size_of(self, said: str | int) -> int:
         """The bytes of an option that is a size; see :func:`bytes_asked_for`."""
-        memory = 0 if isinstance(said, int) else self.partition_extra("memory_bytes")
+        self._of_memory = isinstance(said, str)
+        memory = self.partition_extra("memory_bytes") if self._of_memory else 0
         return bytes_asked_for(said, memory)
 
     def not_in_memory(self, seconds: int) -> None:
@@ -194,12 +198,11 @@ class StorageMixin(rfm.RegressionTestPlugin):
     def _look_at_the_file_system(self) -> None:
         directory = self.partition_extra("directory")
         script = Path(assay.node.__file__).with_name("storage.py")
-        files = {"found": FOUND, "refused": REFUSED_FILE, "watch": WRITTEN}
-        if self.o_direct:
-            files["skipped"] = SKIPPED_FILE
+        files = {"found": FOUND, "refused": REFUSED_FILE, "skipped": SKIPPED_FILE, "watch": WRITTEN}
         words = [
             *(sys.executable, str(script), directory, str(self.descr), str(self.room())),
             *(f"--{option}={name}" for option, name in files.items()),
+            *(["--direct"] * self.o_direct + ["--of-memory"] * self._of_memory),
         ]
         self.prerun_cmds += [
             f"rm -f {' '.join(files.values())}",  # left by an earlier launch in this directory

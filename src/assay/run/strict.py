@@ -448,7 +448,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         skipped, refused = Path(launch.SKIPPED_FILE), Path(launch.REFUSED_FILE)
         # A job that ends before the benchmark writes no record of its launch.
         if skipped.exists() and not Path(launch.FILE).exists():
-            self.leave_out("not-here", True, skipped.read_text(encoding="utf-8").strip())
+            said = skipped.read_text(encoding="utf-8").strip()
+            why = said.removeprefix("too-small: ")
+            self.leave_out("not-here" if why == said else "too-small", True, why)
         if refused.exists():
             self._fail([refused.read_text(encoding="utf-8").strip()], SanityError)
 

@@ -65,6 +65,13 @@ def test_more_than_is_free_is_refused_with_the_number_of_bytes(where):
     )
 
 
+def test_what_the_memory_makes_too_large_for_the_file_system_is_left_out(where):
+    """Nobody promised that a file system has the room of several memories."""
+    rc, left = look(where, 10**18, "--of-memory", "--skipped=skipped")
+    assert (rc, "refused" in left) == (1, False)
+    assert left["skipped"].startswith(f"too-small: a benchmark writes {10**18} bytes, ")
+
+
 #: A writer for the script to see: opens `name` with `flags`, writes 8 KiB, and stays until its
 #: input ends.
 WRITER = """

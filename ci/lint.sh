@@ -24,7 +24,7 @@ done < <(git ls-files -z --cached --others --exclude-standard -- ':!tests/data' 
 step shellcheck "${scripts[@]}"
 step yamllint --strict .
 step ci/image-lint.py
-ci/width.py || true
+step ci/width.py
 if [ ${#failed[@]} -gt 0 ]; then
     echo "lint: failed: ${failed[*]}" >&2
     exit 1

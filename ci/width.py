@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How wide the house is: what a reader must open for one thing, counted.
 
-ci/width.py                  one line a count, with its budget; ends with 1 above a budget
+ci/width.py                  one line a count, with its budget; ends with 1 above one that is no aim
 ci/width.py --against TREE   a table of both: TREE is a commit, or the folder of a checkout
 """
 
@@ -60,6 +60,10 @@ BUDGETS = {
     "functions of one name in three modules or more": 12,
     "modules without a test at their path": 50,
 }
+
+
+#: A budget that is an aim: a count above it is said, and is not red.
+AIMS = ("lines of src/assay",)
 
 
 def modules(tree: Path) -> dict[str, int]:
@@ -279,7 +283,7 @@ def main(arguments: list[str]) -> int:
         lacking.discard(name)
         most = BUDGETS.get(name)
         over = most is not None and found > most
-        above_budget += over
+        above_budget += over and name not in AIMS
         of = f"of {most:6,}" if most is not None else " " * 9
         print(f"width: {found:8,} {of}  {name}{'  above its budget' if over else ''}")
     if lacking:

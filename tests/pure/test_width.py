@@ -77,9 +77,14 @@ def test_a_value_is_found_wherever_it_is():
 
 
 def test_a_count_above_its_budget_is_said_and_is_red(monkeypatch, capsys):
-    monkeypatch.setattr(width, "counts", lambda tree: iter([("lines of src/assay", 36_001)]))
+    one_more = {**width.BUDGETS, "lines of the core": 20_001}
+    monkeypatch.setattr(width, "counts", lambda tree: iter(one_more.items()))
     assert width.main([]) == 1
-    assert "36,001 of 36,000  lines of src/assay  above its budget" in capsys.readouterr().out
+    assert "20,001 of 20,000  lines of the core  above its budget" in capsys.readouterr().out
+    (aim,) = width.AIMS
+    monkeypatch.setattr(width, "counts", lambda tree: iter({**width.BUDGETS, aim: 99_999}.items()))
+    assert width.main([]) == 0
+    assert f"{aim}  above its budget" in capsys.readouterr().out
     monkeypatch.setattr(width, "counts", lambda tree: iter(width.BUDGETS.items()))
     assert width.main([]) == 0
     monkeypatch.setattr(width, "counts", lambda tree: iter([]))

@@ -4,16 +4,9 @@
 them with examples. An entry applies to the test cases that its ``for`` block describes. If several
 entries apply, the first one judges.
 
-A metric finds its yardstick in this order. One number is in one place.
-
-1. ``references.yaml``: what a person wrote.
-2. ``calibrated.yaml`` beside it: what ``assay calibrate`` measured on this machine.
-3. ``baseline.yaml`` beside it: what another machine of the same hardware measured.
-4. ``floors.yaml``: what healthy machines of this hardware publish.
-5. ``any-machine.yaml``: bounds that hold on any machine.
-
-A ``recorded`` rule of the site stops the search before 5, with ``until`` before 2 only as long as
-nothing else answers. A measurement never overrules a reference that a person wrote.
+A metric finds its yardstick in the order of :data:`YARDSTICKS`; ``docs/judging.md`` has the file of
+each. A ``recorded`` rule of the site stops the search before the last one. A measurement never
+overrules a reference that a person wrote.
 """
 
 from __future__ import annotations

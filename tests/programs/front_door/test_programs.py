@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from bench import live_program
 from shell import ROOT, module, program, run
 
 from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
@@ -74,7 +75,8 @@ class Place:
         # No proxy: the server of a test is on this machine.
         path = f"{self.mpi}:{os.environ['PATH']}"
         named = {"ASSAY_SOURCES": self.sources, "ASSAY_PROGRAMS": self.made, "no_proxy": "*"}
-        return {**named, "PATH": path, **more}
+        # No test installs a package, whatever `make test` was told.
+        return {**named, "PATH": path, "YES": "", "CI": "", **more}
 
     def call(self, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
         return run(*self.command, *words, **self.variables(**more))
@@ -87,6 +89,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
+    live_program("gcc")
     return Place(tmp_path)
 
 

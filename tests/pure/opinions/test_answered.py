@@ -15,6 +15,7 @@ import pytest
 from real_outputs import DATA
 
 from assay import cli
+from assay.exits import Exit
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/answers.txt"
@@ -138,6 +139,16 @@ WORDS = {
 @pytest.mark.parametrize("name", WORDS)
 def test_the_word_that_matters(name):
     assert answers(name).split("\n")[2].startswith(f"{WORDS[name]}: sent.txt: ")
+
+
+@pytest.mark.parametrize(
+    ("least", "log", "red"), [(0.4, "", False), (0.3, "", True), (0.4, IB, True)]
+)
+def test_messages_that_outgrow_a_cache_are_slower_on_healthy_machines(least, log, red, tmp_path):
+    """Over a link none falls as far as that."""
+    sent = tmp_path / "sent.txt"
+    sent.write_text(log + osu_bw(slow=lambda n: least if n >= 1 << 21 else 1))
+    assert (cli.main(["judge", str(sent)]) == Exit.INCONCLUSIVE) is red
 
 
 if __name__ == "__main__":

@@ -691,7 +691,7 @@ def run(args):
         say(f"not here: {', '.join(todo)}; they can be compiled in minutes (make programs)")
         urls = [u for pins in todo.values() for pin in pins for u in sources.addresses(pin)]
         if not (sources.folder or any(map(sources.reached, urls))):
-            say("going on without: no server of theirs can be reached; ASSAY_SOURCES names none")
+            say("left out: no server of theirs can be reached, and ASSAY_SOURCES names none")
             return 0
         if not agreed("compile them?"):
             return 0

@@ -373,7 +373,7 @@ def test_without_a_net_and_a_folder_it_goes_on(place: Place) -> None:
     place.pin("tiny 1.0", sha256="0" * 64, urls="http://127.0.0.1:9/tiny.tar.gz")
     done = place.call("--ask", ASSAY_SOURCES="", YES=1)
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1].startswith("programs: going on without: no server")
+    assert done.stdout.splitlines()[-1].startswith("programs: left out: no server")
 
 
 # --- the pins ---

@@ -157,7 +157,7 @@ class _Stranger(msgspec.Struct, forbid_unknown_fields=True):
     """A program without a parser has a name, what a line of it looks like, and what to say."""
 
     name: str
-    looks: str
+    looks: list[str]
     say: str
 
 
@@ -165,8 +165,8 @@ class _Unread(msgspec.Struct, forbid_unknown_fields=True):
     """The file has programs, errors and names: what names a known program in a text."""
 
     programs: list[_Stranger]
-    errors: str
-    names: str
+    errors: list[str]
+    names: list[str]
 
 
 @functools.cache
@@ -177,9 +177,11 @@ def _strangers() -> _Unread:
 def _unread(sent: Sent) -> Answer:
     """What helps with a text that no parser reads."""
     known, lines = _strangers(), sent.text.split("\n")
-    wrong = re.compile(re.sub(r"\s*\n\s*|\s+(?=\|)", "", known.errors))
+    wrong = re.compile("|".join(known.errors))
     errors = [(n, each) for n, each in enumerate(lines, 1) if wrong.search(each)][:_SHOWN]
-    its = next((s for s in known.programs if re.search(s.looks, sent.text, re.MULTILINE)), None)
+    its = next(
+        (s for s in known.programs if re.search("|".join(s.looks), sent.text, re.MULTILINE)), None
+    )
     if its:
         said = f"an output of {its.name}, which has no reader: {its.say}"
     elif sent.why != "unknown program":
@@ -196,5 +198,5 @@ def _unread(sent: Sent) -> Answer:
 
 def _nearest(text: str) -> str:
     """The program that a text names most often; empty if it names none."""
-    found = Counter(re.findall(rf"\b(?:{_strangers().names})\b", text[:100_000]))
+    found = Counter(re.findall(rf"\b(?:{'|'.join(_strangers().names)})\b", text[:100_000]))
     return f"{found.most_common(1)[0][0]}, whose first lines are not here" if found else ""

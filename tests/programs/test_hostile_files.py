@@ -202,7 +202,7 @@ FILES: dict[tuple[str, ...], dict[str, Callable[[Path], Path]]] = {
         "rows": changed("Hpl_retry5/rfm_job.out", ROWS),
     },
     ("parse", "{}"): {"pipe": pipe, "device": zeros, "sparse": sparse, "rows": of(ROWS)},
-    ("judge", "{}", "--plot", "{}.svg"): {"pipe": pipe, "device": zeros, "rows": of(ROWS)},
+    ("judge", "{}"): {"pipe": pipe, "device": zeros, "rows": of(ROWS)},
     ("report", "--session", "{}"): {
         "pipe": pipe,
         "device": zeros,

@@ -8,6 +8,7 @@ path, and if nothing of it is missing.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -31,7 +32,7 @@ from assay.judge import (
 from assay.judge.peaks import MOST_OF_PEAK
 from assay.judge.references import ANY
 from assay.opinions.pasted import Sent
-from assay.parse import Parsed
+from assay.parse import Parsed, hpl
 from assay.parse.osu import TWO_RANKS
 from assay.prove import identity, transports
 from assay.quantities import number
@@ -60,6 +61,8 @@ FALLS_IN_CACHES, FALLS = 3.0, 2.0
 #: Programs of two ranks, of one side, and those whose bandwidth counts both directions.
 _TWO_RANKS = re.compile(r"IMB-\S+ (PingPong|PingPing|Uniband|Biband)\b.*|ib_.*|NPmpi|ucx_perf.*")
 _PAIR = re.compile(r"IMB-\S+ PingPong\b.*|ib_.*|NPmpi|ucx_perf.*|osu_(put|get)_bw")
+#: Those with one message on its way: it also waits for the way there and back.
+_ALONE = re.compile(r"IMB-\S+ Ping\w+\b.*|\w*_lat\w*|NPmpi")
 _ONE_SIDE = re.compile(r"osu_(put|get|acc|get_acc|fop|cas)_.*")
 _BOTH_WAYS = re.compile(r"osu_(put_)?bibw|IMB-\S+ (Biband|PingPing)")
 
@@ -76,17 +79,18 @@ _LINKS = {
 #: GPU -> the links between all GPUs of its board, where a switch joins them (HGX).
 _SWITCHED = {
     r"a[18]00-sxm4-.*": "nvlink3-12-links",
-    r"(h100-sxm|h200-sxm|h[12]00-\d).*": "nvlink4-18-links",
+    r"(h100|h200)-sxm.*": "nvlink4-18-links",
     r"b[23]00-.*": "nvlink5-18-links",
 }
 
-#: What a rate may be a share of: role and quantity.
-_PEAKS = (
-    *("link.bandwidth", "gpu.memory_bandwidth", "pcie.bandwidth", "gpu.fp64_matrix", "gpu.fp64"),
-    *("memory.bandwidth", "processor.fp64"),
-)
+#: Test -> what its rates are a share of: role and quantity. Those of the others are of the link.
+_PEAKS = {
+    "BabelStreamGpu": ("gpu.memory_bandwidth",),
+    "GpuHplStudy": ("gpu.fp64_matrix", "gpu.fp64"),
+    **dict.fromkeys(("Stream", "BabelStream", "Hpl", "Hpcg", "Hpcc"), ()),
+}
 
-#: The beginnings of causes, and what they usually mean.
+#: What looks wrong -> what it usually means.
 CAUSES = {
     "falls": "usually the switch to rendezvous failed: a copy through the host, memory that cannot "
     "be registered (ulimit -l), one rail of several; in one node, messages that outgrow a cache",
@@ -255,22 +259,23 @@ class _Answered:
     def _rate(self, link: float) -> None:
         """Whether each long message reaches the rate of the link in one direction [MB/s]."""
         parsed = self.parsed
-        alone = not (self.nccl or "bw" in parsed.program)
-        long = LONG_OF_NCCL if self.nccl else curves.LONG if alone else LONG_OF_MANY
+        alone = not self.nccl and _ALONE.fullmatch(parsed.program) is not None
+        many = "bw" in parsed.program
+        long = LONG_OF_NCCL if self.nccl else LONG_OF_MANY if many else curves.LONG
         columns = [name for name in parsed.units if name.startswith("bus_bandwidth")]
         if self.pattern and not self.pattern.startswith("collective"):
             columns = ["bandwidth"] * ("bandwidth" in parsed.units)
         rows = [row for row in parsed.rows if int(row.get("size", 0)) >= long]
         both = self._both()
         scale = 1e3 if self.nccl else 0.5 if both else 1
-        rates = {int(row["size"]): scale * float(row[name]) for row in rows for name in columns}
-        alone = alone or not rates
+        rates = [(scale * float(row[name]), int(row["size"])) for row in rows for name in columns]
         if not rates and self.pattern == "point-to-point" and "latency" in parsed.units:
-            rates = {size: size / t for size, t in curves.times(parsed.rows) if size >= curves.LONG}
+            rates = [(n / time, n) for n, time in curves.times(parsed.rows) if n >= curves.LONG]
         if not rates:
             return
-        at, best = max(rates.items(), key=lambda its: its[1])
-        if self.nccl and self.name.startswith("nvlink") and best > BEYOND_PCIE:
+        best, _ = max(rates)
+        in_a_node = self.nccl and parsed.facts.get("nodes") == 1
+        if in_a_node and self.name.startswith("nvlink") and best > BEYOND_PCIE:
             self.sure = True
         self.compared, share, least = True, best / link, LEAST_ALONE if alone else LEAST_OF_LINK
         verdict, wanted = Verdict.PASS, f"at least {least:.0%} is expected"
@@ -283,9 +288,9 @@ class _Answered:
             verdict, self.meaning = Verdict.FAIL, "slow"
         said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"
         self.reasons.append((verdict, f"{said}; {wanted}"))
-        low = {size: rate for size, rate in rates.items() if size >= curves.LONG}
+        low = [(rate, size) for rate, size in rates if size >= curves.LONG]
         if verdict is Verdict.PASS and low and not (both or self.nccl):
-            at, worst = min(low.items(), key=lambda its: its[1])
+            worst, at = min(low)
             if worst < least * link:
                 said = f"messages of {size_in_words(at)} moved at {number(worst)} MB/s"
                 said = f"{said}, {worst / link:.0%} of {self.name}; {wanted}"
@@ -294,11 +299,9 @@ class _Answered:
 
     def _values(self) -> None:
         """Compares the values with what the site, healthy machines and physics say."""
-        references, before, why = (
-            _references(self.asked.site),
-            len(self.reasons),
-            "no reference fits",
-        )
+        references = _references(self.asked.site)
+        why = f"{references.path}: no reference fits"
+        before = len(self.reasons)
         found = list(_metrics(self.parsed))
         for case, name, value, unit in found:
             told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
@@ -326,7 +329,7 @@ class _Answered:
         if self.asked.named and len(self.reasons) == before:
             values = {name: (value, unit) for _, name, value, unit in found}
             has = "; ".join(references.having(values)) or f"no value of {self.parsed.program}"
-            raise ReferencesError(f"{references.path}: {why}; --case says which: it has {has}")
+            raise ReferencesError(f"{why}; --case and --hardware say which: it has {has}")
 
     def _transport(self, case: Mapping[str, Any]) -> dict[str, str]:
         """The transport that a log shows; else the usual one of the named link."""
@@ -340,20 +343,35 @@ class _Answered:
     def _expected(
         self, references: References, case: Mapping[str, Any], name: str, unit: str
     ) -> tuple[Reference | Recorded, Peak | None]:
-        """The strongest yardstick of a metric, over all peaks of the hardware, and its peak."""
-        found: Reference | Recorded = references.find(case, name, unit, None, self.parts)
-        its_peak = None
-        for of in _PEAKS:
-            role, _, quantity = of.partition(".")
-            its = "MB/s" if quantity == "bandwidth" else peaks.UNITS.get(quantity, "MB/s")
-            value = peaks.peak(self.asked.site, self.parts, role, quantity)
-            scale = metrics.factor(its, unit) if unit in metrics.UNITS else None
-            if value is None or scale is None or getattr(found, "yardstick", ANY) != ANY:
-                continue
-            peak = Peak(self.parts[role], value * scale, of=of)
-            found = references.find(case, name, unit, peak, self.parts)
-            its_peak = peak if getattr(found, "yardstick", ANY) != ANY else None
-        return found, its_peak
+        """The strongest yardstick of a metric, and the peak that it is a share of.
+
+        :raises ReferencesError: the references of the site have nothing for it.
+        """
+        of = _PEAKS.get(str(case["test"]), ("link.bandwidth",))
+        if "host" in name:  # a copy between host and GPU
+            of = ("pcie.bandwidth",)
+        bare: Reference | Recorded | ReferencesError
+        try:
+            bare = references.find(case, name, unit, None, self.parts)
+        except ReferencesError as error:
+            bare = error
+        if getattr(bare, "yardstick", ANY) == ANY:
+            for peak in filter(None, (self._peak(each, unit) for each in of)):
+                with contextlib.suppress(ReferencesError):
+                    found = references.find(case, name, unit, peak, self.parts)
+                    if getattr(found, "yardstick", ANY) != ANY:
+                        return found, peak
+        if isinstance(bare, ReferencesError):
+            raise bare
+        return bare, None
+
+    def _peak(self, of: str, unit: str) -> Peak | None:
+        """The peak of a role and quantity of the hardware, in a unit; None if it is not known."""
+        role, _, quantity = of.partition(".")
+        its = "MB/s" if quantity == "bandwidth" else peaks.UNITS[quantity]
+        value = peaks.peak(self.asked.site, self.parts, role, quantity)
+        scale = metrics.factor(its, unit) if unit in metrics.UNITS else None
+        return Peak(self.parts[role], value * scale, of=of) if value and scale else None
 
     # --- the answer
 
@@ -377,7 +395,8 @@ class _Answered:
                 f"whether the table was told to end at {ended} B (-m), or was cut there: "
                 f"--last-size {ended} says that it was told to"
             )
-        evidence = [Evidence(its.value, why) for its, why in self.reasons]
+        worst_first = sorted(self.reasons, key=lambda reason: judge.worst_first(reason[0]))
+        evidence = [Evidence(its.value, why) for its, why in worst_first]
         return Answer(
             file="", verdict=self.verdict.value, answer=self._sentence(),
             program=self.parsed.program, version=self.parsed.version, path=self.ways,
@@ -393,9 +412,8 @@ class _Answered:
         good = [why for its, why in self.reasons[::-1] if its in judge.GREEN]
         path = f"; path {', '.join(self.ways)}" if self.ways else ""
         if self.log:
-            return (
-                f"a log of UCX alone: it shows {', '.join(self.ways) or 'no path'}, and no number"
-            )
+            shown = ", ".join(self.ways) or "no path"
+            return f"a log of UCX alone: it shows {shown}, and no number"
         if parsed.problems or not parsed.complete:
             return f"{what} did not end well: {bad[0]}"
         what = f"{what} measured {its}" if (its := measured(parsed)) else what
@@ -430,6 +448,8 @@ class _Answered:
             if like:
                 return f"assay judge FILE --hardware {like}; site-config/hardware/ has the names"
             return "compare it with a site: assay judge FILE --site SITE --case partition=NAME"
+        if (ended := self.parsed.facts.get("ends_early")) is not None:
+            return f"assay judge FILE --last-size {ended}, if it was told to end there"
         return "" if self.sure else f"run it again with {logged}"
 
 
@@ -466,16 +486,17 @@ def size_in_words(size: int) -> str:
 def stated_hardware(text: str, parsed: Parsed, asked: Asked) -> dict[str, tuple[str, str]]:
     """Role -> name in the catalogue and who says so: the caller, or words of the output.
 
-    A GPU that several outputs name is known by the words of NCCL, nvidia-smi, BabelStream or
-    nvbandwidth. Boards with a switch between all their GPUs have one kind of link.
+    A part is named only if all words about it name the same one. On a board with a switch between
+    its GPUs, the model of the GPU also says which links it has.
     """
     found = {role: (name, "stated") for role, name in asked.hardware.items()}
     gpus = parsed.facts.get("gpus")
     gpus = gpus if isinstance(gpus, (list, tuple)) else ()
     models = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
     models += [model.strip() for model in _GPU.findall(text)]
-    layer = "Ethernet" if re.search(r"[Ll]ink.layer:\s*Ethernet", text) else "InfiniBand"
-    ports = [f"{layer} {rate or f'{gbit} Gb/sec'}" for rate, gbit in _PORT.findall(text)]
+    layers = {*re.findall(r"[Ll]ink.layer:\s*(\w+)", text)} or {"InfiniBand"}
+    ports = [f"{layer} {rate or f'{gbit} Gb/sec'}" for layer in layers
+             for rate, gbit in _PORT.findall(text)]  # fmt: skip
     for role, words in (("gpu", models), ("link", ports)):
         if role not in found and (name := _part(asked.site, role, frozenset(words))):
             found[role] = name, "as the output says"
@@ -513,11 +534,8 @@ def _references(site: Path) -> References:
 
 def _mpi(text: str) -> str:
     """The MPI of an output, by the word of its extra, where its own lines say it."""
-    return (
-        "intelmpi"
-        if re.search(r"^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", text, re.M)
-        else "openmpi"
-    )
+    intel = re.search(r"^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", text, re.MULTILINE)
+    return "intelmpi" if intel else "openmpi"
 
 
 def _pattern(parsed: Parsed) -> str:
@@ -581,11 +599,10 @@ def _of_kernel(parsed: Parsed, case: dict[str, Any], row: Mapping[str, Any]) -> 
         name = _WAYS.get(said, said.lower().removesuffix("_memcpy_ce"))
         metric = "{}_median" if case["test"] == "BabelStreamGpu" else metric
         yield case, metric.format(name), float(row[column]), parsed.units[column]
-    elif parsed.family == "hpl" and "performance" in row:
-        # NVIDIA's program has one rank for each GPU; others' results are of one GPU, too.
-        its = {"test": "GpuHplStudy"} if "gpu" in parsed.program else case
-        ranks = int(row["p"]) * int(row["q"]) if its is not case else 1
-        yield its, "performance", float(row["performance"]) / ranks, parsed.units["performance"]
+    elif parsed.program == hpl.NVIDIA:  # one rank for each GPU, and the peak is that of one
+        ranks = int(row["p"]) * int(row["q"])
+        rate = float(row["performance"]) / ranks
+        yield {"test": "GpuHplStudy"}, "performance", rate, parsed.units["performance"]
 
 
 def _of_nccl(parsed: Parsed) -> Iterator[Metric]:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from assay.parse import Parsed, ParseError
+from assay.parse.reading import CRASH
 from assay.parse.registry import PARSERS
 from assay.show.outputs import of_text
 
@@ -71,6 +72,12 @@ _AROUND = re.compile(
     r"|srun: (?:error: )?.*\b[Ii]gnoring\b.*|.*: (?:Submitted batch job|Granted job allocation) \d+"
 )
 
+#: What a line that reports a failure has.
+_TROUBLE = re.compile(
+    rf"{CRASH.pattern}|\b(?:errors?|fatal|fail\w*|abort\w*|killed|invalid|signal|timed out)\b",
+    re.IGNORECASE,
+)
+
 #: A log of UCX or NCCL comes before the title of the program that it belongs to.
 _LOG = re.compile(r"\[\d+\.\d+\] \[|.*\bNCCL (?:INFO|WARN)\b")
 
@@ -90,12 +97,6 @@ class Sent(NamedTuple):
     why: str
     line: int
     notes: tuple[str, ...] = ()
-
-    @property
-    def rank(self) -> tuple[bool, bool, int]:
-        """Sort key: an output that is read better comes first."""
-        its = self.parsed
-        return its is None, not (its and its.sound), len(its.problems) if its else 0
 
 
 def outputs(text: str, last_size: int | None = None) -> list[Sent]:
@@ -127,21 +128,34 @@ def _cleaned(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     plain = text.replace("\xa0", " ")
     if len(_PAGE.findall(plain)) >= 2:
         plain = html.unescape(_PAGE.sub("", _BREAKS.sub("\n", plain)))
-        notes.append("the tags of a page")
+        notes.append("read without the tags of a page")
     plain = _COLOURS.sub("", plain)
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in plain.split("\n")]
     yield "\n".join(lines), tuple(notes)
     lines, ranks = _without_prefixes(lines, notes)
     yield "\n".join(lines), tuple(notes)
-    around = ["" if _AROUND.fullmatch(line.rstrip()) else line for line in lines]
+    around = [
+        "" if _AROUND.fullmatch(line.rstrip()) and _harmless(line) else line for line in lines
+    ]
     for form in _dedented(around):
         yield form, tuple(notes)
-    # Each process may have printed an output of its own.
-    for rank, count in Counter(filter(None, ranks)).most_common(64):
-        if count < len(lines):
-            own = [its for its, of in zip(around, ranks) if of == rank or not its.strip()]
+    # Another process may have said something between the lines of the one that measured.
+    for rank, _ in Counter(filter(None, ranks)).most_common(64):
+        own = [its for its, of in zip(around, ranks) if of == rank or not its.strip()]
+        others = [its for its, of in zip(around, ranks) if of != rank and its.strip()]
+        # If it failed, or ran the benchmark by itself, nothing of it is left out.
+        if others and all(map(_harmless, others)) and not _is_output("\n".join(others)):
             for form in _dedented(own):
-                yield form, (*notes, f"the lines of other processes than {rank}")
+                yield form, (*notes, f"read without the lines of other processes than {rank}")
+
+
+def _harmless(line: str) -> bool:
+    """Whether a line reports no failure."""
+    return not _TROUBLE.search(line) or "ignoring" in line.lower()
+
+
+def _is_output(text: str) -> bool:
+    return any(parser.recognise(text) for parser in PARSERS.values())
 
 
 def _dedented(lines: Sequence[str]) -> Iterator[str]:
@@ -174,7 +188,7 @@ def _without_prefixes(lines: list[str], notes: list[str]) -> tuple[list[str], li
                 lines = [
                     line[match.end() :] if match else line for line, match in zip(lines, found)
                 ]
-                notes.append(f"{name} in front of the lines")
+                notes.append(f"read without {name} in front of the lines")
         if lines == before:
             break
     return lines, ranks
@@ -261,7 +275,7 @@ def _read(text: str, line: int, last_size: int | None) -> Sent:
     """One output as the parser reads it, with the line end that a copy loses."""
     notes: tuple[str, ...] = ()
     if text.strip() and not text.endswith("\n") and _is_whole(text.split("\n")):
-        text, notes = f"{text}\n", ("no line end after the last line, as in a copy",)
+        text, notes = f"{text}\n", ("read with the line end that a copy loses",)
     try:
         parsed = of_text(text, last_size)
         if (ended := _told_to_end(parsed, last_size)) is not None:

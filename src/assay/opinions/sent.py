@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import functools
 import io
+import itertools
 import re
 import sys
 import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -23,8 +25,8 @@ from assay.opinions.pasted import Sent, outputs
 from assay.parse import ParseError, reading, registry
 from assay.store.sanitize import line
 
-#: Most files of a folder or an archive.
-MOST_FILES = 20_000
+#: Most files of a folder or an archive, and the most that all files of an archive hold [B].
+MOST_FILES, MOST_BYTES = 20_000, 1 << 30
 
 #: The worst of several ends is that of the command.
 _WORST = (Exit.FAIL, Exit.UNKNOWN, Exit.INCONCLUSIVE, Exit.PASS)
@@ -96,22 +98,37 @@ def _bytes(path: Path) -> bytes | OSError:
         return error
 
 
-def _members(name: str, raw: bytes) -> Iterator[tuple[str, bytes]]:
+def _members(name: str, raw: bytes) -> Iterator[tuple[str, bytes | OSError]]:
     """The files in an archive, read and not unpacked; a file that is no archive is itself."""
+    left = MOST_BYTES
     try:
-        if zipfile.is_zipfile(io.BytesIO(raw)):
-            with zipfile.ZipFile(io.BytesIO(raw)) as zipped:
-                for each in zipped.infolist()[:MOST_FILES]:
-                    if not each.is_dir():
-                        with zipped.open(each) as member:
-                            yield f"{name}: {each.filename}", member.read(reading.MOST + 1)
-            return
-        with tarfile.open(fileobj=io.BytesIO(raw)) as packed:
-            for count, its in enumerate(packed):
-                if count < MOST_FILES and its.isfile() and (opened := packed.extractfile(its)):
-                    yield f"{name}: {its.name}", opened.read(reading.MOST + 1)
+        for of, size, opened in itertools.islice(_packed(raw), MOST_FILES):
+            left -= size
+            if left < 0:  # to skip a file of tar means to decompress it
+                yield f"{name}: {of}", OSError(f"the archive holds over {MOST_BYTES} B")
+                return
+            with opened() as member:
+                yield f"{name}: {of}", member.read(reading.MOST + 1)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError):
         yield name, raw
+
+
+def _packed(raw: bytes) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
+    """Name and size [B] of each file in an archive, and how it is opened."""
+    if zipfile.is_zipfile(io.BytesIO(raw)):
+        with zipfile.ZipFile(io.BytesIO(raw)) as zipped:
+            for each in zipped.infolist():
+                if not each.is_dir():
+                    yield each.filename, each.file_size, functools.partial(zipped.open, each)
+        return
+    with tarfile.open(fileobj=io.BytesIO(raw)) as packed:
+        for its in packed:
+            if its.isfile():
+                yield its.name, its.size, functools.partial(_extracted, packed, its)
+
+
+def _extracted(packed: tarfile.TarFile, its: tarfile.TarInfo) -> IO[bytes]:
+    return packed.extractfile(its) or io.BytesIO()
 
 
 # --- the answers
@@ -144,7 +161,7 @@ def _show(said: Answer) -> None:
     for role, name in said.hardware.items():
         print(f"  hardware: {role} {name}")
     for note in said.notes:
-        print(f"  read without: {line(note)}")
+        print(f"  {line(note)}")
     for each in said.evidence:
         print(f"  {each.verdict}: {line(each.why)}")
     for unknown in said.unknown:
@@ -191,7 +208,7 @@ def _unread(sent: Sent) -> Answer:
         said = f"no known program printed this{f'; the nearest is {near}' if near else ''}"
     if errors:
         said = f"{said}; line {errors[0][0]} looks like the reason: {errors[0][1].strip()[:160]}"
-    more = [f"line {n}: {each.strip()[:160]}" for n, each in errors[1:]]
+    more = [f"also line {n}: {each.strip()[:160]}" for n, each in errors[1:]]
     then = f"assay judge reads {', '.join(registry.PARSERS)}: send the whole output of one of them"
     return Answer(file="", verdict="not read", answer=said, notes=more, next=then)
 

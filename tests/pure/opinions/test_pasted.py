@@ -122,7 +122,7 @@ def test_a_log_before_a_title_belongs_to_it():
 def test_a_last_row_that_is_cut_is_no_row_of_a_copy():
     whole, cut = outputs(BW[:-1])[0], outputs(BW[:-2])[0]
     assert whole.parsed.sound
-    assert whole.notes == ("no line end after the last line, as in a copy",)
+    assert whole.notes == ("read with the line end that a copy loses",)
     assert not cut.parsed.sound
 
 
@@ -141,6 +141,27 @@ def test_rows_are_missing_in_the_middle_whatever_stands_before_the_lines():
     gone = "\n".join(rows[:10] + rows[12:])
     (sent,) = outputs(each_line("0: ")(gone))
     assert any("rows are missing" in problem for problem in sent.parsed.problems)
+
+
+FAILURES = ["[n2:77:0] ib_mlx5_log.c:1 UCX  ERROR  Local protection", "Segmentation fault (11)"]
+
+
+@pytest.mark.parametrize("said", [*FAILURES, "n2: task 1: Killed", "validation failed at rank 1"])
+def test_what_another_process_says_of_a_failure_is_not_left_out(said):
+    lines = [f"0: {line}" for line in BW.splitlines()]
+    (sent,) = outputs("\n".join([*lines[:9], f"1: {said}", *lines[9:]]) + "\n")
+    assert not sent.parsed.sound
+
+
+def test_ranks_that_each_ran_alone_are_not_one_output():
+    """Each started a world of its own: the MPI of the launcher is another one."""
+    both = [f"{rank}: {line}" for line in BW.splitlines() for rank in (0, 1)]
+    assert not any(sent.parsed.sound for sent in outputs("\n".join(both) + "\n") if sent.parsed)
+
+
+def test_a_prompt_that_tells_of_a_failure_is_not_left_out():
+    (sent,) = outputs(BW[:400] + "me@n1: fatal error at 50% of the run\n" + BW[400:])
+    assert not sent.parsed.sound
 
 
 def test_a_text_of_nothing():

@@ -23,12 +23,12 @@ def osu_bw(rate, last=22):
     return f"# OSU MPI Bandwidth Test v7.2\n# Size      Bandwidth (MB/s)\n{rows}"
 
 
-def ping_pong(last):
-    """An output of PingPong over a healthy link of EDR: 2 us, and 12000 MB/s; up to 1 << `last`."""
+def ping_pong(last, rate=12000):
+    """An output of PingPong over a link: 2 us, and `rate` MB/s; up to 1 << `last`."""
     real = (DATA / "imb/2021.7.pingpong.txt").read_text()
     head, _, table = real.partition("Mbytes/sec\n")
     head = re.sub(r"(Maximum message length in bytes: +)\d+", rf"\g<1>{1 << last}", head)
-    times = {size: 2 + size / 12000 for size in (0, *(1 << n for n in range(last + 1)))}
+    times = {size: 2 + size / rate for size in (0, *(1 << n for n in range(last + 1)))}
     rows = "".join(f"{n:13}{9:13}{t:13.2f}{n / t:13.2f}\n" for n, t in times.items())
     return f"{head}Mbytes/sec\n{rows}{table[table.index(chr(10) * 2) + 1 :]}"
 
@@ -143,6 +143,24 @@ def site(tmp_path):
     return "--site", "mine", "--folder", str(folder.parent)
 
 
+def test_a_reference_that_is_a_share_of_the_peak(judged, site, tmp_path):
+    """The floor of a site counts for the link that the caller names, and not without a name."""
+    file = tmp_path / "sites" / "mine" / "references.yaml"
+    document = json.loads(file.read_text())
+    document["references"][0]["metrics"]["bandwidth_1MiB"]["peak_floor"] = 0.95
+    file.write_text(json.dumps(document))
+    sent = log("rc_mlx5/mlx5_0:1") + osu_bw(11500)
+    assert judged(sent, *site, *CASE)[1].startswith("not judged: ")
+    assert judged(sent, *site, *CASE, *LINK)[1].startswith("FAIL: ")
+
+
+def test_one_message_alone_may_wait_half_of_its_time(judged):
+    """The lowest published healthy one has 42 % of its link; half of many at once is too slow."""
+    text = ping_pong(22, rate=6000)
+    assert judged(log("rc_mlx5/mlx5_0:1") + text, *LINK)[0] != 1
+    assert judged(log("rc_mlx5/mlx5_0:1") + ping_pong(22, rate=3000), *LINK)[0] == 1
+
+
 CASE = ("--case", "partition=ib", "--case", "test=Osu")
 
 
@@ -181,7 +199,9 @@ def test_a_metric_without_a_reference_does_not_hide_another(judged, site, tmp_pa
 def test_a_case_that_no_reference_fits_names_those_that_the_site_has(judged, site):
     code, out, _ = judged(osu_bw(12000), *site)
     assert (code, out.split(":")[0], out.count("\n")) == (2, "not judged", 1)
-    assert "--case says which: it has {partition: ib, test: Osu, benchmark: bw}" in out
+    assert (
+        "--case and --hardware say which: it has {partition: ib, test: Osu, benchmark: bw}" in out
+    )
 
 
 def test_what_is_no_output(judged):
@@ -351,3 +371,34 @@ def test_a_port_in_the_same_text_names_the_link(judged, said, name):
     _, out, _ = judged(f"\t{said}\n{osu_bw(6000)}")
     assert ("hardware: link " in out) is bool(name)
     assert f"hardware: link {name}" in out or not name
+
+
+def test_hpl_on_gpus_is_compared_with_the_peak_of_each(judged):
+    """A hundredth of a GPU, by the program of NVIDIA; the same of xhpl says nothing of a GPU."""
+    text = (DATA / "hpl/plain.np2.txt").read_text()
+    banner = "HPL-NVIDIA 24.3.0  -- NVIDIA accelerated HPL benchmark -- NVIDIA\n" + "=" * 80
+    nvidia = text.replace("HPLinpack 2.3", f"{banner}\nHPLinpack 2.1", 1)
+    gpu = ("--hardware", "gpu=a100-sxm4-40gb")
+    assert judged(nvidia, *gpu)[1].startswith("FAIL: sent.txt: xhpl (HPL-NVIDIA)")
+    assert judged(text, *gpu)[1].startswith("RECORDED: ")
+
+
+def test_ports_of_two_kinds_name_no_link(judged):
+    ports = "rate: 100 Gb/sec (4X EDR)\nlink_layer: InfiniBand\nlink_layer: Ethernet\n"
+    assert "hardware: link" not in judged(ports + osu_bw(6000))[1]
+
+
+def test_the_evidence_has_the_worst_first(judged):
+    _, out, _ = judged(log("tcp/eth0") + osu_bw(12000), *LINK, "--json")
+    words = [each["verdict"] for each in json.loads(out)["evidence"]]
+    assert words == sorted(words, key=["FAIL", "INCONCLUSIVE", "PASS", "RECORDED"].index)
+    assert {"FAIL", "PASS"} <= {*words}
+
+
+def test_an_archive_that_holds_too_much_is_named_and_not_read(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sent, "MOST_BYTES", 1000)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/one.txt").write_text("x" * 2000)
+    path = shutil.make_archive(str(tmp_path / "all"), "gztar", tmp_path / "a")
+    assert cli.main(["judge", path]) == 2
+    assert "the archive holds over 1000 B" in capsys.readouterr().out

@@ -18,8 +18,10 @@ import configparser
 import contextlib
 import fcntl
 import hashlib
+import http.client
 import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -36,10 +38,16 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src/assay/node"))
+import capacity  # noqa: E402 - a script of nodes needs no installation
+
 INDEX = "programs.json"
 
 #: How long all servers together have to take a connection, and one of them for its next bytes [s].
 REACHED, SILENT = 4, 20
+
+#: The largest archive of sources [B], and how long its download may take [s].
+LARGEST, LONGEST = 1 << 28, 600
 
 #: Libraries of BLAS, in this order; ASSAY_BLAS says another. `-lblas` may be the unoptimised one.
 BLAS = ("-lopenblas", "-lmkl_rt", "-lblis", "-larmpl")
@@ -112,7 +120,8 @@ class Pin:
                 raise Refused(f"{where}: [{section}]: {word} is not one: {words[word]}")
         if not (self.sha256 or self.commit):
             raise Refused(
-                f"{where}: [{section}]: no sha256 and no commit; nothing is compiled unseen"
+                f"{where}: [{section}]: no sha256 and no commit: nothing is compiled without a "
+                "checksum"
             )
 
     def __str__(self):
@@ -140,7 +149,9 @@ class Repository:
         self._batch = None
 
     def _git(self, *words):
-        return ["git", "-c", "safe.directory=*", "--git-dir", str(self.path), *words]
+        # A copy that lacks objects must not fetch them: its own settings would say how.
+        options = ["-c", "safe.directory=*", "-c", "protocol.allow=never"]
+        return ["git", *options, "--git-dir", str(self.path), *words]
 
     def has(self, commit):
         return commit and output(*self._git("cat-file", "-t", commit)).strip() == "commit"
@@ -204,8 +215,8 @@ class Repository:
     def close(self):
         if self._batch:
             self._batch.stdin.close()
+            self._batch.stdout.close()  # it may still write an object that nobody reads
             self._batch.wait()
-            self._batch.stdout.close()
 
 
 class Sources:
@@ -214,8 +225,9 @@ class Sources:
     def __init__(self, kept, named, pins):
         self.kept = kept
         self.folder = self.mirror = None
-        if re.match(r"(https?|ftp)://", named):
+        if "://" in named:
             self.mirror = named.rstrip("/")
+            _server(self.mirror)
         elif named:
             self.folder = Path(named).expanduser().resolve()
             if not self.folder.is_dir():
@@ -236,12 +248,8 @@ class Sources:
             return []
         if self._repositories is None:
             places = [self.folder, *self.folder.glob("*"), *self.folder.glob("*/*")]
-            found = [
-                (place, git)
-                for place in places
-                for git in (place, place / ".git")
-                if (git / "HEAD").is_file() and (git / "objects").is_dir()
-            ]
+            both = ((place, git) for place in places for git in (place, place / ".git"))
+            found = [(place, git) for place, git in both if _is_repository(git)]
             self._repositories = found if shutil.which("git") else []
             if found and not self._repositories:
                 say(f"{self.folder} has repositories of git, and there is no git")
@@ -289,7 +297,7 @@ class Sources:
                 if isinstance(way, str):
                     return self._unpack(pin, self._fetched(way, pin), target)
                 return self._written(pin, *way, target)
-            except Refused as error:
+            except (Refused, OSError) as error:
                 shutil.rmtree(str(target), ignore_errors=True)
                 why.append(str(error))
         if not why:
@@ -322,28 +330,22 @@ class Sources:
 
     def _fetched(self, url, pin):
         if not self.reached(url):
-            raise Refused(f"{_server(url)[0]} cannot be reached")
-        archive = self.kept / pin.archive
+            raise Refused(f"{_host(url)} cannot be reached")
+        archive, shown = self.kept / pin.archive, f"{pin.archive} of {_host(url)}"
         part = archive.with_name(f"{archive.name}.part")
         self.kept.mkdir(parents=True, exist_ok=True)
         try:
-            answers = urllib.request.urlopen(url, timeout=SILENT)  # noqa: S310 - a file may be named
+            # _server has refused other schemes.
+            answers = urllib.request.urlopen(url, timeout=SILENT)  # noqa: S310
             with answers as answer, part.open("wb") as stream:
-                kind = answer.headers.get_content_type()
-                start = answer.read(512)
-                if kind == "text/html" or start.lstrip()[:1] == b"<":
-                    raise Refused(
-                        f"{url} answers with a web page, not an archive: a proxy, a login?"
-                    )
-                stream.write(start)
-                shutil.copyfileobj(answer, stream)
+                _copied(answer, stream, shown)
             found = _sha256(part)
             if found != pin.sha256:
-                raise Refused(f"{url} has sha256 {found}, the pin says {pin.sha256}")
+                raise Refused(f"{shown} has sha256 {found}, the pin says {pin.sha256}")
             part.rename(archive)
             return archive
-        except (OSError, ValueError, urllib.error.URLError) as error:  # also of the disk
-            raise Refused(f"{url}: {getattr(error, 'reason', None) or error}") from None
+        except (OSError, ValueError, http.client.HTTPException) as error:  # also of the disk
+            raise Refused(f"{shown}: {getattr(error, 'reason', None) or error}") from None
         finally:
             with contextlib.suppress(OSError):
                 part.unlink()
@@ -360,7 +362,12 @@ class Sources:
                     if member.name.startswith("/") or ".." in parts:
                         raise Refused(f"{archive}: the entry {member.name} leads out of it")
                 members = [m for m in tar.getmembers() if m.isfile() or m.isdir()]
-                tar.extractall(str(whole), members)  # noqa: S202 - each name was looked at
+                for member in members:  # root would give files to others, who may change them
+                    member.uid, member.gid = os.getuid(), os.getgid()
+                    member.uname = member.gname = ""
+                    member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+                more = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                tar.extractall(str(whole), members, **more)  # noqa: S202 - each name was looked at
         except (tarfile.TarError, EOFError) as error:
             raise Refused(f"{archive}: cannot be unpacked: {error}") from None
         inside = list(whole.iterdir())
@@ -368,9 +375,46 @@ class Sources:
         return f"archive {pin.archive}, checksum {pin.sha256}"
 
 
+def _is_repository(git):
+    """Whether a folder is that of a git repository that can be read."""
+    try:
+        return (git / "HEAD").is_file() and (git / "objects").is_dir()
+    except OSError:  # a folder of somebody else, such as lost+found
+        return False
+
+
+def _copied(answer, stream, shown):
+    """Writes an answer to a file, as long as it may be an archive of sources."""
+    begun, left = time.monotonic(), LARGEST
+    start = answer.read(512)
+    if answer.headers.get_content_type() == "text/html" or start.lstrip()[:1] == b"<":
+        raise Refused(f"{shown} is a web page, not an archive: a proxy, a login?")
+    block = start
+    while block:
+        left -= len(block)
+        if left < 0 or time.monotonic() - begun > LONGEST:
+            raise Refused(f"{shown} takes more than {LARGEST >> 20} MiB, or than {LONGEST} s")
+        stream.write(block)
+        block = answer.read1(1 << 16)
+
+
+def _host(url):
+    """The host of an address, without the name and the password of a user."""
+    return urllib.parse.urlsplit(url).hostname
+
+
 def _server(url):
-    """The machine and port that a connection goes to: that of the proxy, if there is one."""
+    """The machine and port that a connection goes to: that of the proxy, if there is one.
+
+    :raises Refused: the address is not one of http or https.
+    """
     parts = urllib.parse.urlsplit(url)
+    try:
+        known = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+    except ValueError:
+        known = False
+    if not known:
+        raise Refused(f"{parts.scheme}://{parts.hostname}: write an address as https://host/path")
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
         parts = urllib.parse.urlsplit(proxy if "//" in proxy else "//" + proxy)
@@ -434,7 +478,10 @@ class Machine:
         where = [word for f in folders for word in ("-L" + f, "-Wl,-rpath," + f)]
         own = os.environ.get("ASSAY_BLAS")
         for library in [own] if own else BLAS:
-            words = [*where, *shlex.split(library)]
+            try:
+                words = [*where, *shlex.split(library)]
+            except ValueError as error:
+                return f"ASSAY_BLAS: {library}: {error}"
             if not self._compiles("blas", "mpicc", *words):
                 self.blas = " ".join(map(shlex.quote, words))
                 return ""
@@ -443,7 +490,7 @@ class Machine:
         )
 
     def _apart(self):
-        """Why the ranks of mpirun find each other not; empty also where nothing can be run."""
+        """Why the ranks of mpirun do not find each other; empty also where nothing can be run."""
         said = output("mpirun", "-n", "2", str(self.scratch / "mpicc.out"))
         if re.findall(r"world of (\d+)", said) == ["1", "1"]:
             return "mpicc is not of the MPI of mpirun: two ranks were two worlds of one"
@@ -473,11 +520,16 @@ class Recipe:
         self.text = self.path.read_text(encoding="utf-8")
         needs = re.search(r"^# needs: (.*)$", self.text, re.MULTILINE)
         self.needs = needs[1].split() if needs else []
+        unknown = [need for need in self.needs if need not in DEBIAN]
+        if unknown:
+            raise Refused(f"{self.path}: unknown need {unknown[0]}; there are {', '.join(DEBIAN)}")
 
 
 def array_size():
     """Elements of an array of STREAM: as in our stack of Spack, less if the memory is small."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = capacity.memory()["limit"]
+    if platform.machine() != "x86_64":  # only there the linker takes arrays beyond 2 GiB
+        memory = min(memory, 1 << 32)
     return min(ARRAY_SIZE, memory // 2 // (3 * 8) // 1000000 * 1000000)
 
 
@@ -488,23 +540,26 @@ class Folder:
         self.path, self.recipes = path, recipes
         self.lock = threading.Lock()
         self.running = set()
+        self.stopped = False
         try:
-            self.state = json.loads((path / INDEX).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            self.state = dict(json.loads((path / INDEX).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
             self.state = {}
 
     def begin(self, with_mpi):
-        """Whether another call works here is found out; programs of another MPI are forgotten."""
+        """Refuses if another call works here, and forgets the programs of another MPI."""
         self.path.mkdir(parents=True, exist_ok=True)
         self._held = (self.path / ".lock").open("w")
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused(f"{self.path}: another call compiles here; wait for its end") from None
-        # What still runs of a call that was killed has a folder of its own.
+        # A killed call may still compile, in a folder of its own.
         shutil.rmtree(str(self.path / "work"), ignore_errors=True)
         if self.state.get("mpi") != with_mpi:
+            shutil.rmtree(str(self.path / "bin"), ignore_errors=True)
             self.state = {"mpi": with_mpi, "packages": {}}
+            self._write()
 
     def key(self, pin, recipe):
         """What a program was made of; it is made again if this changes."""
@@ -552,6 +607,8 @@ class Folder:
                 os.environ, PREFIX=str(prefix), JOBS=str(jobs), BLAS=machine.blas,
                 CLASSES=" ".join(CLASSES), ARRAY_SIZE=str(array_size()), LC_ALL="C",
             )  # fmt: skip
+            if self.stopped:
+                raise Refused(f"{pin}: interrupted")
             with log.open("w") as stream:
                 process = subprocess.Popen(
                     ["bash", str(recipe.path.resolve())], cwd=str(work / "source"), env=environment,
@@ -574,6 +631,10 @@ class Folder:
         """Puts a package in place, and writes so."""
         home, links = self.path / pin.package, self.path / "bin"
         with self.lock:
+            if self.stopped:
+                raise Refused(f"{pin}: interrupted")
+            if self.state["packages"].pop(pin.package, None):
+                self._write()  # a call that is killed now leaves no old version in the list
             shutil.rmtree(str(home), ignore_errors=True)
             prefix.rename(home)
             links.mkdir(exist_ok=True)
@@ -591,11 +652,15 @@ class Folder:
                 "source": source,
                 "key": self.key(pin, recipe),
             }
-            new = self.path / f"{INDEX}.new"
-            new.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
-            new.rename(self.path / INDEX)
+            self._write()
+
+    def _write(self):
+        new = self.path / f"{INDEX}.new"
+        new.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
+        new.rename(self.path / INDEX)
 
     def stop(self):
+        self.stopped = True
         for process in list(self.running):
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGTERM)
@@ -638,14 +703,18 @@ def agreed(question):
     if not sys.stdin.isatty():
         say("no terminal to ask on; type YES=1 make programs")
         return False
-    return input(f"programs: {question} [y/N] ").strip()[:1] in ("y", "Y")
+    try:
+        return input(f"programs: {question} [y/N] ").strip()[:1] in ("y", "Y")
+    except EOFError:
+        print()
+        return False
 
 
 def packages_for(needs, with_mpi):
-    """The packages of the distribution that bring what is missing; none for an MPI of a module."""
+    """The packages of the distribution that bring what is missing; none for another MPI."""
     if not shutil.which("apt-get"):
         return []
-    packaged = with_mpi["mpirun"].startswith("/usr/bin/")
+    packaged = with_mpi["mpirun"].startswith("/usr/bin/") and "(Open MPI)" in with_mpi["version"]
     named = " ".join(DEBIAN[need] for need in needs if packaged or not need.startswith("mpi"))
     return list(dict.fromkeys(named.split()))
 
@@ -664,12 +733,19 @@ def main():
         say(str(error))
     except OSError as error:
         say(f"{error.filename}: {error.strerror}")
+    except KeyboardInterrupt:
+        return 130
     return 0 if args.ask else 1
 
 
 def run(args):
     with_mpi = mpi()
-    path = Path(os.environ.get("ASSAY_PROGRAMS") or ROOT / ".cache/programs").resolve()
+    path = Path(os.environ.get("ASSAY_PROGRAMS") or ROOT / ".cache/programs")
+    if not path.is_absolute():
+        raise Refused(
+            f"ASSAY_PROGRAMS: {path} is relative: a site would look elsewhere; write /..."
+        )
+    path = path.resolve()
     folder = Folder(path, args.recipes)
     sources = Sources(path / "sources", os.environ.get("ASSAY_SOURCES", ""), pins_of(args.pins))
     unknown = [p for p in sources.pins if not (args.recipes / f"{p}.sh").exists()]
@@ -734,6 +810,9 @@ def compile_all(todo, folder, sources, with_mpi, words):
                 except Refused as error:
                     failed.append(futures[future])
                     say(f"left out: {error}")
+                except Exception as error:  # an error of ours stops no other program
+                    failed.append(futures[future])
+                    say(f"left out: {futures[future]}: {type(error).__name__}: {error}")
         except KeyboardInterrupt:
             for future in futures:
                 future.cancel()

@@ -370,7 +370,7 @@ class _Answered:
         role, _, quantity = of.partition(".")
         its = "MB/s" if quantity == "bandwidth" else peaks.UNITS[quantity]
         value = peaks.peak(self.asked.site, self.parts, role, quantity)
-        scale = metrics.factor(its, unit) if unit in metrics.UNITS else None
+        scale = metrics.factor(its, unit)
         return Peak(self.parts[role], value * scale, of=of) if value and scale else None
 
     # --- the answer

@@ -16,6 +16,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator
+from email.message import Message
 from functools import partial
 from pathlib import Path
 
@@ -183,6 +184,48 @@ def test_an_entry_that_leads_out_of_its_archive_is_refused(place: Place) -> None
     assert not list(place.root.rglob("tiny.c"))
 
 
+def test_an_archive_gives_no_file_to_others_and_brings_no_link(place: Place) -> None:
+    """Who owns a source may change it between the checksum and the compiler."""
+    kept = tarfile.TarInfo("x/tiny.c")
+    kept.uid, kept.mode, kept.size = 1234, 0o4777, len(SOURCE)
+    link = tarfile.TarInfo("x/link")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    with tarfile.open(place.sources / "tiny-2.tar.gz", "w:gz") as tar:
+        tar.addfile(kept, io.BytesIO(SOURCE))
+        tar.addfile(link)
+    place.recipe("tiny", TINY + "stat -c '%u %a' tiny.c >\"$PREFIX/stat\"\n! [ -L link ]\n")
+    (place.root / "pins.ini").unlink()
+    archive = place.sources / "tiny-2.tar.gz"
+    place.pin("tiny 2", sha256=hashlib.sha256(archive.read_bytes()).hexdigest())
+    done = place.call()
+    assert done.returncode == 0, done.stdout
+    assert (place.made / "tiny/stat").read_text() == f"{os.getuid()} 755\n"
+
+
+def test_an_absolute_entry_of_an_archive_is_refused(place: Place, tmp_path: Path) -> None:
+    archive = place.archive("tiny-2.tar.gz", {f"{tmp_path}/out.c": SOURCE})
+    with tarfile.open(archive, "w:gz") as tar:
+        member = tarfile.TarInfo("x")
+        member.name, member.size = f"{tmp_path}/out.c", len(SOURCE)
+        tar.addfile(member, io.BytesIO(SOURCE))
+    (place.root / "pins.ini").unlink()
+    place.pin("tiny 2", sha256=hashlib.sha256(archive.read_bytes()).hexdigest())
+    assert "leads out of it" in place.call().stdout
+    assert not (tmp_path / "out.c").exists()
+
+
+def test_a_relative_folder_of_programs_is_refused(place: Place) -> None:
+    done = place.call(ASSAY_PROGRAMS="build/programs")
+    assert done.returncode == 1
+    assert "ASSAY_PROGRAMS: build/programs is relative" in done.stdout
+
+
+def test_a_list_of_programs_that_is_none_counts_as_empty(place: Place) -> None:
+    place.made.mkdir()
+    (place.made / "programs.json").write_text("[1]")
+    assert place.call().returncode == 0
+
+
 # --- git ---
 
 
@@ -227,6 +270,39 @@ def test_a_commit_that_no_repository_has_is_named(place: Place, commit: str) -> 
     assert f"left out: tiny 1.0: it is not in {place.sources}" in place.call().stdout
 
 
+def test_a_link_in_a_commit_is_not_made(place: Place, commit: str) -> None:
+    work = place.sources / "someone/repo"
+    (work / "inside/link").symlink_to("/etc/passwd")
+    git = ["git", "-C", str(work), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    assert run(*git, "add", ".").returncode == run(*git, "commit", "-qm", "2").returncode == 0
+    last = run(*git, "rev-parse", "HEAD").stdout.strip()
+    assert last != commit
+    place.recipe("tiny", TINY + "! [ -e link ] && ! [ -L link ]\n")
+    place.pin("tiny 1.0", commit=last, under="inside")
+    done = place.call()
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_copy_that_lacks_objects_runs_no_command_of_its_own(place: Place, commit: str) -> None:
+    """git would fetch them from a promisor, by the program that the copy itself names."""
+    work, mark = place.sources / "someone/repo", place.root / "ran"
+    helper = program(place.root / "helper", "upload", f"touch {mark}; exit 1")
+    git = ["git", "-C", str(work)]
+    for key, value in (
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", str(place.root)),
+        ("remote.origin.uploadpack", str(helper)),
+    ):
+        assert run(*git, "config", key, value).returncode == 0
+    blob = run(*git, "rev-parse", f"{commit}:inside/tiny.c").stdout.strip()
+    (work / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    place.pin("tiny 1.0", commit=commit, under="inside")
+    assert place.call().returncode == 1
+    assert not mark.exists()
+
+
 # --- the net ---
 
 
@@ -248,19 +324,69 @@ def test_a_web_page_is_no_archive(place: Place, server: str) -> None:
     (place.root / "mirror/tiny-1.0.tar.gz").write_text("<html>Please log in</html>")
     done = fetched(place, server)
     assert done.returncode == 1
-    assert "tiny-1.0.tar.gz answers with a web page, not an archive" in done.stdout
+    assert "tiny-1.0.tar.gz of 127.0.0.1 is a web page, not an archive" in done.stdout
     assert not list((place.made / "sources").iterdir())
 
 
 def test_another_archive_at_an_address_is_refused(place: Place, server: str) -> None:
     (place.root / "mirror/tiny-1.0.tar.gz").write_bytes(b"\x1f\x8bsomething else")
     assert re.search(
-        r"tiny-1\.0\.tar\.gz has sha256 \w{64}, the pin", fetched(place, server).stdout
+        r"tiny-1\.0\.tar\.gz of \S+ has sha256 \w{64}, the pin", fetched(place, server).stdout
     )
 
 
 def test_a_file_that_is_not_there_is_named(place: Place, server: str) -> None:
-    assert "tiny-1.0.tar.gz: File not found" in fetched(place, server).stdout
+    assert "tiny-1.0.tar.gz of 127.0.0.1: File not found" in fetched(place, server).stdout
+
+
+class Cut(Quiet):
+    """Says that more comes, and ends."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"800\r\n\x1f\x8bhalf")
+        self.close_connection = True
+
+
+def test_an_answer_that_ends_early_is_named(place: Place) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cut) as made:
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        done = fetched(place, f"http://127.0.0.1:{made.server_address[1]}")
+        made.shutdown()
+    assert done.returncode == 1
+    assert "left out: tiny 1.0: tiny-1.0.tar.gz of 127.0.0.1: IncompleteRead" in done.stdout
+
+
+class Answer(io.BytesIO):
+    headers = Message()
+    read1 = io.BytesIO.read
+
+
+def test_an_answer_that_is_too_large_or_too_slow_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in (("LARGEST", 1000), ("LONGEST", -1)):
+        with monkeypatch.context() as patch, (tmp_path / "part").open("wb") as stream:
+            patch.setattr(programs, name, value)
+            with pytest.raises(programs.Refused, match="x takes more than"):
+                programs._copied(Answer(b"\x1f" * 2000), stream, "x")
+
+
+def test_a_password_in_an_address_is_not_shown(place: Place, server: str) -> None:
+    done = fetched(place, server.replace("://", "://me:secret@"))
+    assert done.returncode == 1
+    assert "left out: tiny 1.0: tiny-1.0.tar.gz of 127.0.0.1: " in done.stdout
+    assert "secret" not in done.stdout
+
+
+@pytest.mark.parametrize("address", ["ftp://host/x", "file:///etc", "http://host:abc/x"])
+def test_an_address_that_is_none_of_http_is_refused(place: Place, address: str) -> None:
+    done = fetched(place, address)
+    assert done.returncode == 1
+    assert "write an address as https://host/path" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 def test_a_server_that_takes_no_connection_is_named_at_once(place: Place) -> None:
@@ -305,6 +431,39 @@ def test_programs_of_another_mpi_are_compiled_again(place: Place) -> None:
     done = place.call()
     assert "compiling 1 with mpirun (Open MPI) 5.0.10" in done.stdout
     assert place.index["mpi"]["mpirun"] == str(place.mpi / "mpirun")  # type: ignore[index]
+
+
+def test_a_program_of_another_mpi_is_not_found_any_more(place: Place) -> None:
+    """Each of its ranks would be a world of its own, and it would hide a good one on PATH."""
+    place.recipe("other", TINY.replace("tiny", "other").replace("other.c", "tiny.c"))
+    archive = place.archive("other-1.tar.gz", {"x/tiny.c": SOURCE})
+    place.pin("other 1", sha256=hashlib.sha256(archive.read_bytes()).hexdigest())
+    assert place.call().returncode == 0
+    assert (place.made / "bin/other").exists()
+    place.mpirun("5.0.10")
+    place.recipe("other", "exit 3\n")
+    assert place.call().returncode == 1
+    assert [path.name for path in (place.made / "bin").iterdir()] == ["tiny"]
+
+
+def test_after_an_interrupt_nothing_is_begun_or_installed(place: Place) -> None:
+    folder = programs.Folder(place.made, place.root / "recipes")
+    folder.begin({"mpirun": "/mpirun", "version": ""})
+    sources = programs.Sources(place.made / "sources", str(place.sources), [])
+    folder.stop()
+    (pin,) = programs.pins_of(place.root / "pins.ini")
+    with pytest.raises(programs.Refused, match="interrupted"):
+        folder.make([pin], sources, programs.Machine(place.root / "try"), 1)
+    assert not (place.made / "tiny").exists()
+
+
+def test_packages_are_those_of_the_mpi_that_is_there() -> None:
+    packaged = {"mpirun": "/usr/bin/mpirun", "version": "mpirun (Open MPI) 4.1.4"}
+    assert "libopenmpi-dev" in programs.packages_for(["mpicc"], packaged)
+    hydra = {"mpirun": "/usr/bin/mpiexec.hydra", "version": "HYDRA build details:"}
+    of_module = {"mpirun": "/opt/mpi/bin/mpirun", "version": "mpirun (Open MPI) 5.0.10"}
+    for other in (hydra, of_module):
+        assert programs.packages_for(["mpicc"], other) == []
 
 
 def test_a_recipe_that_fails_shows_its_last_lines(place: Place) -> None:

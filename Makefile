@@ -8,7 +8,7 @@
 #   REFRAME_ARGS='...'      further arguments of reframe
 #   PYTEST_ARGS='...'       further arguments of pytest
 #   PYTHON=python3.12       the interpreter for .venv (default: the first that can run ReFrame)
-#   YES=1                   install missing packages without asking
+#   YES=1                   install missing packages, and compile programs, without asking
 #   SPACK_ARGS='...'        further arguments of spack install, such as --cache-only
 #   MACHINES=uml            vcluster-up: each node has a kernel of its own, with verbs
 #   MACHINES=vm             vcluster-up: two virtual machines with two sockets each, slow
@@ -54,7 +54,7 @@ help:
 	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=forky)'
 	@echo 'make lint        linters and type checker only'
 	@echo 'make docs        build the documentation as a site: build/docs/index.html'
-	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU'
+	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU, programs'
 	@echo 'make programs    compile OSU, HPL, HPCG, BT-IO, IOR, STREAM, mpiGraph (ASSAY_SOURCES=folder or URL)'
 	@echo 'make venv        .venv only, from requirements/run.lock'
 	@echo 'make spack       install the Spack stack of SITE exactly as its lock says'

@@ -49,6 +49,9 @@ REACHED, SILENT = 4, 20
 #: The largest archive of sources [B], and how long its download may take [s].
 LARGEST, LONGEST = 1 << 28, 600
 
+#: Set by an interrupt: nothing is begun or installed any more.
+STOPPED = threading.Event()
+
 #: Libraries of BLAS, in this order; ASSAY_BLAS says another. `-lblas` may be the unoptimised one.
 BLAS = ("-lopenblas", "-lmkl_rt", "-lblis", "-larmpl")
 
@@ -392,6 +395,8 @@ def _copied(answer, stream, shown):
     block = start
     while block:
         left -= len(block)
+        if STOPPED.is_set():
+            raise Refused(f"{shown}: interrupted")
         if left < 0 or time.monotonic() - begun > LONGEST:
             raise Refused(f"{shown} takes more than {LARGEST >> 20} MiB, or than {LONGEST} s")
         stream.write(block)
@@ -540,7 +545,6 @@ class Folder:
         self.path, self.recipes = path, recipes
         self.lock = threading.Lock()
         self.running = set()
-        self.stopped = False
         try:
             self.state = dict(json.loads((path / INDEX).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -607,7 +611,7 @@ class Folder:
                 os.environ, PREFIX=str(prefix), JOBS=str(jobs), BLAS=machine.blas,
                 CLASSES=" ".join(CLASSES), ARRAY_SIZE=str(array_size()), LC_ALL="C",
             )  # fmt: skip
-            if self.stopped:
+            if STOPPED.is_set():
                 raise Refused(f"{pin}: interrupted")
             with log.open("w") as stream:
                 process = subprocess.Popen(
@@ -631,7 +635,7 @@ class Folder:
         """Puts a package in place, and writes so."""
         home, links = self.path / pin.package, self.path / "bin"
         with self.lock:
-            if self.stopped:
+            if STOPPED.is_set():
                 raise Refused(f"{pin}: interrupted")
             if self.state["packages"].pop(pin.package, None):
                 self._write()  # a call that is killed now leaves no old version in the list
@@ -660,7 +664,7 @@ class Folder:
         new.rename(self.path / INDEX)
 
     def stop(self):
-        self.stopped = True
+        STOPPED.set()
         for process in list(self.running):
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGTERM)
@@ -746,6 +750,8 @@ def run(args):
             f"ASSAY_PROGRAMS: {path} is relative: a site would look elsewhere; write /..."
         )
     path = path.resolve()
+    if re.search(r"\s", str(path)):
+        raise Refused(f"{path}: makefiles take no blank in a path: name a folder by ASSAY_PROGRAMS")
     folder = Folder(path, args.recipes)
     sources = Sources(path / "sources", os.environ.get("ASSAY_SOURCES", ""), pins_of(args.pins))
     unknown = [p for p in sources.pins if not (args.recipes / f"{p}.sh").exists()]

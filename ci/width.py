@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How wide the house is: what a reader must open for one thing, counted.
 
-ci/width.py                  one line a count, with its budget; ends with 1 above one that is no aim
+ci/width.py                  one line a count, with its budget; 1 if one is exceeded that is no aim
 ci/width.py --against TREE   a table of both: TREE is a commit, or the folder of a checkout
 """
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # needs: mpicc
 # Called by ci/programs.py in the source folder, with PREFIX. The archive of a tag has no `configure`
-# and would need autoconf, automake and pkg-config; of what it finds out, these files are compiled
-# by no more than the lines below.
+# and would need autoconf, automake and pkg-config. Without its answers there is no striping of
+# Lustre, no GPFS, and no other interface than POSIX, MPI-IO and mmap.
 set -euo pipefail
 
 version=$(sed -n 's/^Version: *//p' META)

@@ -9,4 +9,4 @@ if ((3 * 8 * ARRAY_SIZE >= 2 ** 31)) && [ "$(uname -m)" = x86_64 ]; then
     flags+=(-mcmodel=medium -fno-pie -no-pie)
 fi
 mkdir -p "$PREFIX/bin"
-"${CC:-cc}" "${flags[@]}" -o "$PREFIX/bin/stream_c.exe" stream.c
+cc "${flags[@]}" -o "$PREFIX/bin/stream_c.exe" stream.c

@@ -37,7 +37,7 @@ FIRST, BEFORE, BEHIND, LAST, SHARED_BEFORE, SHARED_BEHIND = (
 
 #: How OSU and IOR refuse an option that a newer version has.
 UNKNOWN_OPTION = re.compile(
-    r"^.*\b(?:invalid|unrecognized) (?:option|argument)\b.*$", re.IGNORECASE | re.MULTILINE
+    r"^.*\b(?:invalid|unrecognized) (?:option\b|argument *[-\[:'`]).*$", re.I | re.MULTILINE
 )
 
 _LINE = re.compile(

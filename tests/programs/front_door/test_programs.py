@@ -220,6 +220,13 @@ def test_a_relative_folder_of_programs_is_refused(place: Place) -> None:
     assert "ASSAY_PROGRAMS: build/programs is relative" in done.stdout
 
 
+def test_a_folder_with_a_blank_in_its_path_is_refused(place: Place) -> None:
+    """Seen: `make install` of OSU, and the makefiles of HPL, take what follows for another word."""
+    done = place.call("--ask", ASSAY_PROGRAMS=place.root / "of all", YES=1)
+    assert done.returncode == 0
+    assert "makefiles take no blank in a path: name a folder by ASSAY_PROGRAMS" in done.stdout
+
+
 def test_a_list_of_programs_that_is_none_counts_as_empty(place: Place) -> None:
     place.made.mkdir()
     (place.made / "programs.json").write_text("[1]")
@@ -450,10 +457,13 @@ def test_after_an_interrupt_nothing_is_begun_or_installed(place: Place) -> None:
     folder = programs.Folder(place.made, place.root / "recipes")
     folder.begin({"mpirun": "/mpirun", "version": ""})
     sources = programs.Sources(place.made / "sources", str(place.sources), [])
-    folder.stop()
     (pin,) = programs.pins_of(place.root / "pins.ini")
-    with pytest.raises(programs.Refused, match="interrupted"):
-        folder.make([pin], sources, programs.Machine(place.root / "try"), 1)
+    folder.stop()
+    try:
+        with pytest.raises(programs.Refused, match="interrupted"):
+            folder.make([pin], sources, programs.Machine(place.root / "try"), 1)
+    finally:
+        programs.STOPPED.clear()
     assert not (place.made / "tiny").exists()
 
 

@@ -1,5 +1,7 @@
 """The demands of the base class on every test: its launch, its metrics, a verdict on each."""
 
+import os
+
 import pytest
 from bench import OWN
 from few_messages import perftest
@@ -421,6 +423,23 @@ class Speaks(Own):
     executable = "sh"
     executable_opts = ["-c", "'" + r'printf "\033]0;title\007\033[2Jlast words" >&2; exit 3' + "'"]
 """
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "needed"),
+    [
+        ("osu_bw", "osu_bw: invalid option -- 'W'", "OSU 5.4.2 or newer is needed"),
+        ("mdtest", "mdtest: unrecognized option '-G=1'", "IOR 4.0 or newer is needed"),
+        ("ior", "ior ERROR: open64(f) failed, errno 22, Invalid argument (aiori.c:4)", ""),
+    ],
+)
+def test_a_program_that_does_not_know_an_option_is_called_old(bench, name, said, needed):
+    bench.ready()
+    folder = bench.program("any", name, f'#!/bin/sh\necho "{said}" >&2\nexit 1\n')
+    bench.environments[0]["env_vars"] = [["PATH", f"{folder}:{os.environ['PATH']}"]]
+    run = bench.own(f'@rfm.simple_test\nclass Old(Own):\n    executable = "{name}"\n')
+    run.says("Old", f"{name} ended with exit code 1", needed)
+    assert ("is needed" in run.output) is bool(needed)
 
 
 def test_the_reason_of_a_failure_does_not_act_on_a_terminal(bench):

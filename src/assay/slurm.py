@@ -15,9 +15,6 @@ OUT = {
 #: ReFrame's names of schedulers that are Slurm.
 SCHEDULERS = ("slurm", "squeue")
 
-#: Characters that Slurm appends to a state: ``DOWN*`` does not respond, ``IDLE~`` is asleep.
-FLAGS = "*~#!%$@^+-"
-
 
 class Node(NamedTuple):
     """A node of Slurm, and why it takes no job; empty if it does."""
@@ -53,7 +50,8 @@ def node(line: str) -> Node:
 
 
 def _out(state: str, line: str) -> str:
-    if "*" not in state and not OUT & {word.rstrip(FLAGS) for word in state.split("+")}:
+    # Slurm appends characters: DOWN* does not respond, IDLE~ is asleep.
+    if "*" not in state and not OUT & {word.rstrip("*~#!%$@^+-") for word in state.split("+")}:
         return ""
     # The author and the time are in brackets, at the end of the reason.
     reason = re.search(r" Reason=(.*?)(?: \[[^\]]*\]| \w+=|$)", line)

@@ -87,9 +87,11 @@ def test_the_sweep_accuses_the_slow_node():
 
 def test_links_that_lose_data_accuse_a_node_or_a_pair():
     names = [("n1", "n2"), ("n1", "n3"), ("n2", "n3"), ("n1", "n4"), ("n2", "n4"), ("n3", "n4")]
-    of_node = [Pair(a, b, 1, sent=1000, again=50 if "n2" in (a, b) else 0) for a, b in names]
+    of_node = [Pair(a, b, number=1, sent=1000, again=50 if "n2" in (a, b) else 0) for a, b in names]
     assert nodes_of(lossy(of_node, "eth0", {"link_resent_max": 0.01})) == [(["n2"], "loses data")]
-    of_pair = [Pair(*ends, 1, sent=1000, again=500 if ends == names[0] else 0) for ends in names]
+    of_pair = [
+        Pair(*ends, number=1, sent=1000, again=500 if ends == names[0] else 0) for ends in names
+    ]
     assert nodes_of(lossy(of_pair, "mlx5_0:1", {"link_resent_max": 0.001})) == [
         (["n1", "n2"], "loses data")
     ]

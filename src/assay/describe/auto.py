@@ -41,8 +41,7 @@ def any_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     launcher = os.environ.get("ASSAY_LAUNCHER", slurm_says.launcher) if pool else "mpirun"
     if launcher not in ("srun", "mpirun"):
         raise ConfigError(f"ASSAY_LAUNCHER: {launcher!r} is neither srun nor mpirun")
-    made, why = machine.compiled(site_file, said)
-    stacks, opened = _stacks(site_file, launcher == "srun", made)
+    stacks, opened, why = _stacks(site_file, launcher == "srun", said)
     transports = machine.inside_the_node(opened)
     names = [stack["name"] for stack in stacks]
 
@@ -102,16 +101,17 @@ def _pool(said: Answers, wanted: str | None) -> Pool | None:
 
 
 def _stacks(
-    site_file: Path, srun: bool, made: dict[str, Any] | None
-) -> tuple[list[dict[str, Any]], str]:
-    """The environments, and what their UCX lists on this machine (``ucx_info -d``)."""
+    site_file: Path, srun: bool, said: SiteFile
+) -> tuple[list[dict[str, Any]], str, list[str]]:
+    """The environments, what their UCX lists here (``ucx_info -d``), and what is not used."""
     path = os.environ.get("ASSAY_IMAGE")
     # If the suite itself runs inside an image, the image takes the place of the distribution.
     if not path or os.environ.get("ASSAY_STACK") in ("system", "spack"):
+        made, why = machine.compiled(site_file, said)
         native = machine.local_stack(
             site_file, made, "take an image (apptainer run assay.sif acceptance)"
         )
-        return [native], ask.output("ucx_info", "-d")
+        return [native], ask.output("ucx_info", "-d"), why
     # Ranks in separate containers find each other only through a launcher that supports PMIx.
     if not (srun or detect.version("openmpi_version")):
         raise ConfigError(
@@ -119,10 +119,11 @@ def _stacks(
             f"measure this node all inside the image: apptainer run {path} acceptance"
         )
     image = container.look(path, files.repository(site_file.parent))
-    stacks = [container.container_stack(site_file, image)]
+    stacks, why = [container.container_stack(site_file, image)], list[str]()
     if os.environ.get("ASSAY_COMPARE") == "1":
+        made, why = machine.compiled(site_file, said)
         stacks.append(machine.local_stack(site_file, made))
-    return stacks, image.said["ucx_info", "-d"]
+    return stacks, image.said["ucx_info", "-d"], why
 
 
 def _links(place: described.Place, known: Known) -> list[dict[str, Any]]:

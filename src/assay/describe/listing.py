@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import yaml
 from reframe.core.config import load_config
@@ -52,11 +51,14 @@ def find(folder: Path) -> list[Path]:
 @contextlib.contextmanager
 def leaving_no_results() -> Iterator[None]:
     """Loading a site creates its results directory. Nothing is run here, so none is left."""
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        mock.patch.dict(os.environ, ASSAY_RESULTS=scratch),
-    ):
-        yield
+    kept = os.environ.get("ASSAY_RESULTS")
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["ASSAY_RESULTS"] = scratch
+        try:
+            yield
+        finally:
+            os.environ.pop("ASSAY_RESULTS")
+            os.environ.update({"ASSAY_RESULTS": kept} if kept is not None else {})
 
 
 def words_found(site_file: Path) -> tuple[Site, list[str]]:

@@ -40,13 +40,14 @@ Compiled = tuple[dict[str, Any] | None, list[str]]
 
 
 def compiled(site_file: Path, said: SiteFile) -> Compiled:
-    """What ``make programs`` compiled, if the stack ``system`` names a folder that has programs.
+    """What ``make programs`` compiled, if the stack ``system`` is asked for and names its folder.
 
     Under another MPI each rank would be a world of its own: they are not used.
 
     :raises ConfigError: as :func:`assay.sites.stacks.compiled`.
     """
-    stack = said.stacks.get("system")
+    asked = os.environ.get("ASSAY_STACK") or "system"
+    stack = said.stacks.get("system") if asked == "system" else None
     folder = site_yaml.programs_of(site_file, stack) if stack and stack.programs else None
     if folder is None or not (folder / stacks.COMPILED).exists():
         return None, []
@@ -159,7 +160,7 @@ def local_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     partitions = [partition("intra-node", ["intra-node", *transports], extras)]
     partitions += file_systems(site_file)
     described = any(each and each.spack for each in said.stacks.values())
-    own, why = compiled(site_file, said)
+    own, why = (None, []) if described else compiled(site_file, said)
     made = site_yaml.environments(site_file, said) if described else [local_stack(site_file, own)]
     for place in partitions:
         place["environs"] = [each["name"] for each in made]

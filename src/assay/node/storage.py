@@ -193,12 +193,12 @@ def main(asked):
     if asked.direct and space["o_direct"] is False:
         return end(asked.skipped, "{} ({}) has no O_DIRECT".format(asked.directory, space["type"]))
     free = space.get("free_bytes")
-    # A file system without a size of its own, such as ramfs, reports a size of 0 bytes.
+    # One without a size of its own, such as ramfs, says 0. One that is nearly full is at fault.
     if space.get("size_bytes") and free < asked.bytes:
         reason = "{} writes {} bytes, {} has {} free: make room there, or choose less".format(
             asked.what, asked.bytes, asked.directory, free
         )
-        if asked.of_memory:
+        if asked.of_memory and 10 * free >= space["size_bytes"]:
             return end(asked.skipped, "too-small: " + reason)
         return end(asked.refused, reason)
     return 0

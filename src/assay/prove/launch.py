@@ -85,7 +85,8 @@ def same_mpi(mpirun: str) -> str:
     """The line that ends a job whose programs were compiled for the MPI of another mpirun."""
     now = '"$(readlink -f "$(command -v mpirun)")"'
     why = f"the programs were compiled with {mpirun}, and mpirun is another: type make programs"
-    return f"[ {now} = {shlex.quote(mpirun)} ] || {{ echo {shlex.quote(why)} >&2; exit 1; }}"
+    said = f"echo {shlex.quote(why)} | tee {REFUSED_FILE} >&2"
+    return f"[ {now} = {shlex.quote(mpirun)} ] || {{ {said}; exit 1; }}"
 
 
 def parse_launch(text: str) -> Launch:

@@ -171,7 +171,7 @@ class StorageMixin(rfm.RegressionTestPlugin):
     #: What the last launch did not show, see :meth:`assay.run.strict.StrictCheck.missed`.
     _unseen = ""
 
-    #: Whether the size follows from the memory: nobody promised that the file system has that room.
+    #: Whether the size follows from the memory: nobody promised the room for that.
     _of_memory = False
 
     def room(self) -> int:

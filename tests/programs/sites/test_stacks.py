@@ -431,6 +431,8 @@ def test_a_machine_uses_them_only_with_their_mpi(
     made, (line,) = machine.compiled(site, said)
     assert made is None
     assert line.endswith(f"and mpirun is {other}: its programs are not used; type make programs")
+    monkeypatch.setenv("ASSAY_STACK", "spack")
+    assert machine.compiled(site, said) == (None, []), "nobody asked for them"
 
 
 def test_a_job_that_finds_another_mpi_ends_with_a_line(built: Path) -> None:

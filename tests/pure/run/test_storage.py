@@ -65,11 +65,29 @@ def test_more_than_is_free_is_refused_with_the_number_of_bytes(where):
     )
 
 
-def test_what_the_memory_makes_too_large_for_the_file_system_is_left_out(where):
-    """Nobody promised that a file system has the room of several memories."""
-    rc, left = look(where, 10**18, "--of-memory", "--skipped=skipped")
-    assert (rc, "refused" in left) == (1, False)
-    assert left["skipped"].startswith(f"too-small: a benchmark writes {10**18} bytes, ")
+#: The script, on a file system with so much room.
+WITH_ROOM = """
+import runpy, sys
+sys.path.insert(0, sys.argv[1].rpartition("/")[0])
+import capacity
+real, size, free = capacity.file_system, *map(int, sys.argv[2:4])
+capacity.file_system = lambda at: {**real(at), "size_bytes": size, "free_bytes": free}
+del sys.argv[:1], sys.argv[1:3]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(("free", "file"), [(300, "skipped"), (100, "skipped"), (99, "refused")])
+def test_what_the_memory_makes_too_large_for_the_file_system_is_left_out(where, free, file):
+    """Nobody promised the room of several memories, and one that is nearly full is at fault."""
+    words = (sys.executable, "-c", WITH_ROOM, SCRIPT, 1000, free, where / "fs", "a benchmark", 400)
+    files = ("--found=found", "--refused=refused", "--skipped=skipped", "--of-memory")
+    assert shell.run(*words, *files, cwd=where).returncode == 1
+    left = {path.name: path.read_text() for path in where.iterdir() if path.is_file()}
+    said = left.pop(file)
+    assert said.removeprefix("too-small: ").startswith("a benchmark writes 400 bytes, ")
+    assert said.startswith("too-small: ") is (file == "skipped")
+    assert {*left} == {"found"}
 
 
 #: A writer for the script to see: opens `name` with `flags`, writes 8 KiB, and stays until its

@@ -26,7 +26,7 @@ SITE = "site"
 STATEMENT, PAGE = "statement.json", "report.html"
 
 #: Version of the statement. Increase it by one whenever a key changes its meaning.
-SCHEMA = 2
+SCHEMA = 3
 
 #: Of the bundle, not of the session: no other file of the bundle gives them.
 OWN = ("schema", "assay", "written", "signer")

@@ -836,5 +836,5 @@ def compile_all(todo, folder, sources, with_mpi, words):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

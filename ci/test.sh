@@ -13,6 +13,8 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 ci/lint.sh >"$log" 2>&1 &
 lint=$!
+# Each worker would rewrite the assertions of all tests, where nobody has done so yet.
+[ -d tests/pure/__pycache__ ] || .venv/bin/python -m pytest --collect-only -qq >/dev/null || true
 # Many tests wait for something: one worker more than there are cores keeps the cores busy.
 workers=${PYTEST_WORKERS:-$(($(nproc) + 1))}
 tests=0

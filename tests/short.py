@@ -12,8 +12,9 @@ ALL = "make test-all"
 #: Every test that has a shorter form asks the fixture `short`.
 SHORTER = (
     "most examples of the property tests, most cuts of the outputs of parse/test_registry.py, the "
-    "longest lines of parse/test_registry_time.py, most cuts and changes of files and "
-    "certificates, most texts that make and shells must not run"
+    "longest lines of parse/test_registry_time.py, most outputs that opinions/test_pasted.py "
+    "damages, most cuts and changes of files and certificates, large messages between emulated "
+    "GPUs, most texts that make and shells must not run"
 )
 
 

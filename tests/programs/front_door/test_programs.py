@@ -412,9 +412,11 @@ def test_an_interrupted_call_leaves_no_half_and_goes_on(place: Place) -> None:
     place.pin("slow 1", sha256=hashlib.sha256(archive.read_bytes()).hexdigest())
     mark = place.root / "mark"
     variables = {k: str(v) for k, v in place.variables(MARK=mark).items()}
+    # A shell starts what runs in its background with SIGINT ignored.
     call = subprocess.Popen(
-        place.command, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True
-    )
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *place.command],
+        env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     while not (mark.exists() and mark.read_text().strip()):
         assert call.poll() is None
         time.sleep(0.02)

@@ -79,10 +79,12 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_pasting_and_launching_do_costs_no_output(damage):
+def test_what_pasting_and_launching_do_costs_no_output(damage, short):
     """At least 99 of 100 are read, and none with another number."""
     lost = []
-    for name, text in SOUND.items():
+    # The short run damages a quarter of the outputs, and each damage another one.
+    chosen = slice([*DAMAGES].index(damage) % 4, None, 4) if short else slice(None)
+    for name, text in [*SOUND.items()][chosen]:
         rows = parse_output(text).rows
         found = [s.parsed for s in outputs(DAMAGES[damage](text)) if s.parsed and s.parsed.sound]
         assert all(parsed.rows == rows for parsed in found), name

@@ -41,7 +41,7 @@ def of_call(
     :param retries: how often these modes launch a case again.
     """
     mode = next((o.value for o in call.given if o.dest == "mode"), None)
-    selected, changed, variables = [], [], []
+    selected, changed, variables = [], [], False
     for option in call.given:
         said = str(option)
         if option.dest in SELECTING or (option.dest == "system" and ":" in option.value):
@@ -50,20 +50,18 @@ def of_call(
             selected += [] if Path(option.value).resolve() == suite.resolve() else [said]
         elif option.dest == "mode":
             selected += [] if option.value in profiles else [said]
-        elif option.dest == "exec_policy":  # one case at a time: none beside another
-            changed += [] if option.value == "serial" else [said]
         elif option.dest == "config_files":
             changed += [] if Path(option.value).resolve() == site_file.resolve() else [said]
         elif option.dest == "max_retries":
             changed += [said] if mode and int(option.value) < retries else []
-        elif option.dest == "vars":
-            variables += [] if _stricter(option, mode or "full") else [said]
+        elif option.dest == "vars" and not _stricter(option, mode or "full"):
+            changed.append(said)
+            variables = True
         elif option.dest == "job_options":
             changed += [] if option.value.partition("=")[0].lstrip("-") in NAMING else [said]
-        elif option.dest not in HARMLESS | OFF:
+        elif {option.dest, f"{option.dest}={option.value}"}.isdisjoint({*HARMLESS, *OFF, "vars"}):
             changed.append(said)
-    given = tuple(map(str, call.given))
-    return Call(given, tuple(selected), (*changed, *variables), bool(variables))
+    return Call(tuple(map(str, call.given)), tuple(selected), tuple(changed), variables)
 
 
 def _stricter(option: Option, mode: str) -> bool:

@@ -151,8 +151,8 @@ def test_a_sound_machine_is_green(healthy: Ran) -> None:
     assert healthy.code == 0, healthy.log[-3000:]
     assert {healthy.state(job) for job in ("plan", "acceptance", "pages")} == {"PASS"}
     assert healthy.state("verdict") == "WARN"  # PARTIAL, as the pipeline selects
-    counts, _, verdict, _ = healthy.of("verdict")[-4:]
-    assert "3 of 3 cases ran" in counts
+    *lines, verdict, _ = healthy.of("verdict")
+    assert any("3 of 3 cases ran" in line for line in lines)
     assert verdict.startswith("verdict: PARTIAL: 3 of ")
     assert any("3 cases in 2 jobs" in line for line in healthy.of("plan"))
 

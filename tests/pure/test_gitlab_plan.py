@@ -199,9 +199,7 @@ def test_the_site_of_the_pipeline_decides_and_not_the_name_of_the_host(
     assert promise.site["narrowed"] == []
 
 
-def test_a_part_of_a_system_is_a_part_of_the_promise(
-    made: Make, listed: dict[str, object]
-) -> None:
+def test_a_part_of_a_system_is_a_part_of_the_promise(made: Make, listed: dict[str, object]) -> None:
     _, promise = made("--system", "local:tmpfs")
     assert "--system=local:tmpfs" in cast("list[str]", listed["arguments"])
     assert promise.site["narrowed"] == ["--system=local:tmpfs"]

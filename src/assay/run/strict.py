@@ -330,7 +330,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             return
         asking, why = request.gpus(self.num_gpus_per_node or 0)
         self._undescribed(why, why)
-        accounts, hints = request.accounts(self.current_environ.resources, self.extra_resources)
+        accounts, empty = request.accounts(self.current_environ.resources, self.extra_resources)
+        hints = [job_request.EMPTY.format(*each) for each in empty]
         self.extra_resources.update(asking | accounts)
         if self.declares or self.parallel:  # others only look whether something is there
             try:

@@ -40,8 +40,7 @@ GPU = re.compile(r"gpu|cuda|rocm|nvidia", re.IGNORECASE)
 AMD = re.compile(r"rocm|gfx|\bhip\b|\bmi\d", re.IGNORECASE)
 NVIDIA = re.compile(r"nvidia|cuda|nvhpc|\b[ahv]\d00|\bgh200|\bsm_\d", re.IGNORECASE)
 
-#: What shows the network -> the transport of UCX over it, and a device as such nodes name it. Of
-#: the networks here, UCX has transports of its own for InfiniBand only.
+#: What shows the network -> the transport of UCX over it, and a device as such nodes name it.
 LINKS = (
     (re.compile(r"infiniband|\bib\b|mlx5|\b[ehnq]dr\b", re.IGNORECASE), "rc_mlx5", "mlx5_0:1"),
     (re.compile(r"slingshot|cxi|\bhsn|cray|PrgEnv|\bcpe", re.IGNORECASE), "tcp", "hsn0"),

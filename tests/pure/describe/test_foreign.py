@@ -508,7 +508,7 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
         (
             {"resources": [{"name": "qos", "options": ["--qos={qos}"]}]},
             [],
-            '  node-b: {of: b, features: [intra-node, posix, cma], extras: {qos: ""}}   #? fill in\n',
+            'features: [intra-node, posix, cma], extras: {qos: ""}}   #? fill in\n',
         ),
     ],
 )

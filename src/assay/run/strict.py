@@ -318,9 +318,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         why = request.unstartable(by_local)
         needed = f"{ranks} ranks on {request.nodes} nodes are needed"
         self.leave_out("not-here", why, f"{partition.fullname}: {why}, {needed}")
-        limit, where = job_request.shortest_limit(
-            request.scheduler, partition.access, partition.time_limit
-        )
+        stated = request.scheduler, partition.access, partition.time_limit
+        limit, where = job_request.shortest_limit(*stated)
         if limit and self.time_limit and self.time_limit > limit:
             why = f"{partition.fullname} ends a job after {limit / 60:g} min ({where})"
             why += f"; the case may take {self.time_limit / 60:g} min"

@@ -12,6 +12,7 @@ cd "$(dirname "$0")/../.."
 run=$1 job=$2 pipeline=$3 mode=$4 system=$5
 shift 5
 export ASSAY_RESULTS=$PWD/results/jobs/$job RFM_COLORIZE=n
+unset RFM_VERBOSE       # ReFrame 4.10.4 takes its number for a text, and ends with a TypeError
 rm -rf "$ASSAY_RESULTS" # of a job before, where the runner keeps its checkout
 
 # The folder exists from the start: a job whose runner dies leaves this folder and nothing more.

@@ -44,7 +44,10 @@ def test_each_message_of_the_fault_matrices_has_a_next_step(message):
         ("latency_8B: FAIL: 0.6 us is above the upper bound 0.126 us", "Compare it with earlier"),
         ("node02 is IDLE+DRAIN (fault)", "Type `scontrol show node"),
         # It named a cable: "was lost".
-        ("missing: the job 'osu 1' left no run report: it did not run, or was lost", "Read the log"),
+        (
+            "missing: the job 'osu 1' left no run report: it did not run, or was lost",
+            "Read the log",
+        ),
         (
             "n2: rxe0:1: times that the link of the port went down: 1 more during the run",
             "Look at the cable",

@@ -12,6 +12,7 @@ cd "$(dirname "$0")/../.."
 run=$1 job=$2 pipeline=$3 mode=$4 system=$5
 shift 5
 export ASSAY_RESULTS=$PWD/results/jobs/$job RFM_COLORIZE=n
+unset RFM_VERBOSE       # ReFrame 4.10.4 takes its number for a text, and ends with a TypeError
 rm -rf "$ASSAY_RESULTS" # of a job before, where the runner keeps its checkout
 
 # The folder exists from the start: a job whose runner dies leaves this folder and nothing more.
@@ -52,12 +53,13 @@ selected=()
 for test in "$@"; do selected+=(-n "$test"); done
 # In a session of its own: the runner's signals reach ReFrame once, through this script.
 mark=assay.${CI_PROJECT_ID:-0}.$SITE.${CI_PIPELINE_ID:-0}.$CI_JOB_ID
+# Cases run one after the other, as jobs do: no measurement beside another.
 # ReFrame takes SBATCH_JOB_NAME away from sbatch, so the name is an option of its jobs.
 named=()
 ! command -v squeue >/dev/null || named=(-J "job-name=$mark")
 ASSAY_MARK=$mark setsid \
     .venv/bin/reframe -C "site-config/$SITE/reframe.py" -c reframe -R --mode "$mode" \
-    --system "$system" "${selected[@]}" "${named[@]}" \
+    --system "$system" --exec-policy serial "${selected[@]}" "${named[@]}" \
     --session-extras "pipeline=$pipeline,commit=${CI_COMMIT_SHORT_SHA:-unknown}" -r &
 reframe=$!
 code=0

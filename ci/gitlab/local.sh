@@ -3,8 +3,8 @@
 #
 #   ci/gitlab/local.sh [arguments of gitlab-ci-local]
 #
-# Fetches gitlab-ci-local by npm into .cache, as package-lock.json pins it. Needs Node.js 20, npm
-# and rsync. Jobs run in this checkout, one after the other. Evidence is in .gitlab-ci-local/builds.
+# Fetches gitlab-ci-local and its Node.js by npm into .cache, as package-lock.json pins them. Needs
+# npm and rsync; Node.js 24, too, if the machine is not x86_64. Jobs run in this checkout, one after the other. Evidence is in .gitlab-ci-local/builds.
 # gitlab-ci-local shows a failed child pipeline as PASS. The job `verdict` shows the failure. But
 # gitlab-ci-local ends with 0, because it takes `allow_failure: {exit_codes: 4}` for every exit code.
 # This script ends with 1 then.
@@ -27,7 +27,6 @@ flock -n 9 || {
 if ! cmp -s ci/gitlab/package-lock.json "$tool/done"; then
     mkdir -p "$tool"
     cp ci/gitlab/package.json ci/gitlab/package-lock.json "$tool/"
-    # npm compiles re2 if its package has no binary for this machine.
     (cd "$tool" && npm ci --no-audit --no-fund >npm.log 2>&1) || {
         tail -n 5 "$tool/npm.log" >&2
         echo "local: npm could not install gitlab-ci-local, see $tool/npm.log" >&2
@@ -37,6 +36,6 @@ if ! cmp -s ci/gitlab/package-lock.json "$tool/done"; then
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-"$tool/node_modules/.bin/gitlab-ci-local" --force-shell-executor --concurrency 1 --no-color \
+PATH=$PWD/$tool/node_modules/.bin:$PATH gitlab-ci-local --force-shell-executor --concurrency 1 --no-color \
     --variable "CI_BUILDS_DIR=$PWD/.gitlab-ci-local/builds" "$@" | tee "$log"
 ! grep -Eq '^ FAIL +verdict' "$log"

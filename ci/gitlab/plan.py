@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Plan an acceptance: a child pipeline with one job per test case, and the promise of its cases.
+"""Plan an acceptance: a child pipeline with jobs of a few test cases, and the promise of its cases.
 
     .venv/bin/python ci/gitlab/plan.py --site local --profile full --run DIR --child child.yml
 
 ReFrame says which tests and cases there are, and which need which (`--ci-generate`, `-lC`). Its own
 child pipeline cannot be run as it is (4.10.4): it has one job for a test on all of its partitions,
 forgets --system, names the checkout of the job that made it, and hands what a case needs from job
-to job. So each job here is one case; cases that are compared with each other are one job, since
-only what was measured in one run can be compared.
+to job. Here, a job has cases of one test file on one partition with one stack. Cases that are
+compared with each other are in one job, since only what was measured in one run can be compared.
 """
 
 import argparse
 import json
+import math
 import os
 import re
 import shlex
@@ -25,6 +26,7 @@ from pathlib import Path
 import yaml
 
 from assay.describe import listing
+from assay.judge import LAUNCHES_IN_BUDGET
 from assay.prove.call import Call
 from assay.store import promise, session
 
@@ -43,8 +45,14 @@ SELECTING = {
     "-n", "--name", "-x", "--exclude", "-t", "--tag", "-T", "--exclude-tag", "-E", "--filter-expr",
 }  # fmt: skip
 
-#: GitLab's limit for the length of a job's name.
-LONGEST_NAME = 255
+#: GitLab's limits for the length of a job's name, and for the timeout of a job [s].
+LONGEST_NAME, LONGEST_JOB = 255, 30 * 24 * 3600
+
+#: Most cases of a job, unless more are compared with each other: what is lost when its runner dies.
+MOST_CASES = 30
+
+#: Time limit [s] of a test that finds its limit on the node. ReFrame ends a case at the real one.
+UNSTATED = 4 * 3600
 
 
 class Refusal(Exception):
@@ -56,12 +64,12 @@ class Profile:
     """What a run selects, and what it may use. Above that the verdict is red.
 
     :ivar mode: of ReFrame.
-    :ivar timeout: of each job.
+    :ivar waiting: time of each job for its set-up and the queue [s].
     :ivar select: arguments of ReFrame.
     """
 
     mode: str
-    timeout: str
+    waiting: float
     minutes: float
     node_hours: float
     select: tuple = ()
@@ -70,9 +78,9 @@ class Profile:
 #: Value of ASSAY_RUN -> the run: after each merge; daily, the pre-check of the nodes; weekly, and
 #: after maintenance. docs/gitlab.md has this table.
 PROFILES = {
-    "smoke": Profile("smoke", "30m", 60, 4),
-    "precheck": Profile("smoke", "15m", 30, 2, ("-t", "node")),
-    "full": Profile("full", "6h", 720, 64),
+    "smoke": Profile("smoke", 1800, 60, 4),
+    "precheck": Profile("smoke", 900, 30, 2, ("-t", "node")),
+    "full": Profile("full", 6 * 3600, 720, 64),
 }
 
 
@@ -141,28 +149,85 @@ def groups(all_cases, needed):
     return [sorted(group, key=lambda case: case.hash in operands) for group in different]
 
 
-def title(group):
-    """The name of the job of a group."""
-    first = group[0]
-    more = f" and {len(group) - 1} that it is compared with" if len(group) > 1 else ""
-    return f"{first.name}{more} @{group[0].where}"
+@dataclass(frozen=True)
+class Job:
+    """Cases that run one after the other, in the order in which ReFrame lists them.
+
+    :ivar file: name of the file of their tests, without its ending.
+    :ivar number: of the job among those of the same file and place, from 1.
+    """
+
+    file: str
+    number: int
+    cases: list[Case]
+
+    @property
+    def where(self):
+        return self.cases[0].where
+
+    @property
+    def title(self):
+        """The name in the pipeline."""
+        return f"{self.file} {self.number} @{self.where}"
+
+    @property
+    def folder(self):
+        """The folder of the results: no blanks, the same each time."""
+        where = self.where.partition(":")[2]
+        return re.sub(r"[^\w.-]", "-", f"{self.file}-{self.number}.{where}")
 
 
-def job(group, options):
-    """The job of a group, as an entry of GitLab's pipeline."""
-    system, _, environ = group[0].where.partition("+")
-    results = f"{options.directory}results/jobs/{folder(group)}"
-    mode = PROFILES[options.profile].mode
-    words = [options.run, folder(group), os.environ.get("CI_PIPELINE_ID", "0"), mode, system]
-    words += [f"/{case.hash}" for case in group]
+def file_of(case, tests):
+    """The name of the file of a test. ReFrame describes no fixture, which only runs with a test."""
+    named = tests.get(case.hash, {}).get("@file", case.name.split(" ")[0])
+    return Path(named).stem
+
+
+def jobs(all_cases, needed, tests):
+    """All cases, in jobs. A group (:func:`groups`) is never divided."""
+    filled = {}
+    for group in groups(all_cases, needed):
+        key = file_of(group[0], tests), group[0].where
+        parts = filled.setdefault(key, [[]])
+        if parts[-1] and len(parts[-1]) + len(group) > MOST_CASES:
+            parts.append([])
+        parts[-1] += group
+    return [
+        Job(file, number, part)
+        for (file, _), parts in filled.items()
+        for number, part in enumerate(parts, 1)
+    ]
+
+
+def timeout(cases, tests, profile):
+    """The time limit of a job [s].
+
+    Each case may take its own limit, and the longest be launched as often as ReFrame does. More
+    launches are of a machine that is not sound.
+    """
+    limits = [0.0]
+    for case in cases:
+        test = tests.get(case.hash, {})
+        # A comparison only reads what others measured.
+        limits.append(test.get("time_limit") or UNSTATED * (test.get("executable") != "true"))
+    again = (LAUNCHES_IN_BUDGET - 1) * max(limits)
+    return min(profile.waiting + sum(limits) + again, LONGEST_JOB)
+
+
+def entry(job, tests, options):
+    """A job as an entry of GitLab's pipeline."""
+    system, _, environ = job.where.partition("+")
+    results = f"{options.directory}results/jobs/{job.folder}"
+    profile = PROFILES[options.profile]
+    words = [options.run, job.folder, os.environ.get("CI_PIPELINE_ID", "0"), profile.mode, system]
+    words += [f"/{case.hash}" for case in job.cases]
     return {
         "stage": system.partition(":")[2],
         "needs": [],
         # Two measurements never share nodes.
         "resource_group": f"assay-nodes-{options.site}",
         "script": [f"{options.directory}ci/gitlab/case.sh {shlex.join(map(str, words))}"],
-        # GitLab 17 and newer runs this after a cancelled job, too.
-        "after_script": [f"{options.directory}ci/gitlab/end.sh"],
+        "timeout": f"{math.ceil(timeout(job.cases, tests, profile) / 60)}m",
         "variables": {"ASSAY_STACK": environ},
         "artifacts": {
             "when": "always",
@@ -171,12 +236,6 @@ def job(group, options):
             "exclude": [f"{results}/scratch/**/*"],
         },
     }
-
-
-def folder(group):
-    """The folder in which the job of a group leaves its results: no blanks, the same each time."""
-    where = re.sub(r"[^\w.-]", "-", group[0].where.partition(":")[2])
-    return f"{re.sub(r'[^A-Za-z0-9_]', '', group[0].name.split(' ')[0])}-{group[0].hash}.{where}"
 
 
 def child(planned, options):
@@ -193,7 +252,8 @@ def child(planned, options):
             **({"tags": options.tags} if options.tags else {}),
             # If a later commit interrupted an acceptance, its measurements would be lost.
             "interruptible": False,
-            "timeout": PROFILES[options.profile].timeout,
+            # GitLab 17 and newer runs this after a cancelled job, too.
+            "after_script": [f"{options.directory}ci/gitlab/end.sh"],
             "retry": {"max": 1, "when": ["runner_system_failure"]},
         },
         **planned,
@@ -230,7 +290,10 @@ def plan(options):
     profile = PROFILES[options.profile]
     select = [*profile.select, *options.arguments]
     config = f"site-config/{options.site}/reframe.py"
-    arguments = ["-C", config, "-c", "reframe", "-R", f"--mode={profile.mode}"]
+    # The pipeline names its site, so the name of the runner's host decides nothing.
+    system = options.system or options.site
+    arguments = ["-C", config, f"--system={system}", "-c", "reframe", "-R"]
+    arguments += [f"--mode={profile.mode}"]
     arguments += selection(select)
     with tempfile.TemporaryDirectory() as scratch:
         generated = Path(scratch) / "child.yml"
@@ -247,20 +310,24 @@ def plan(options):
     chosen = [c for c in listed if c.where.partition("+")[0].partition(":")[2] in wanted]
     if not chosen:
         raise Refusal(f"no case of {options.site} is selected by {' '.join(arguments)}")
-    figures = drawn(reframe(arguments, ["--describe"]))
+    tests = described(reframe(arguments, ["--describe"]))
     narrowed = [" ".join(select)] if select else []
+    narrowed += [f"--system={system}"] if ":" in system else []
     narrowed += [f"partitions: {' '.join(options.partitions)}"] if options.partitions else []
     planned, promised = {}, []
-    for group in groups(chosen, needed):
-        name = title(group)
-        if len(name) > LONGEST_NAME or name in planned:
-            raise Refusal(f"not a valid name for a job of GitLab: {name!r}")
-        planned[name] = job(group, options)
+    for job in jobs(chosen, needed, tests):
+        if len(job.title) > LONGEST_NAME or job.title in planned:
+            raise Refusal(f"not a valid name for a job of GitLab: {job.title!r}")
+        planned[job.title] = entry(job, tests, options)
         their = [
-            {"name": case.name, "where": case.where, "figures": figures.get(case.hash, [])}
-            for case in group
+            {
+                "name": case.name,
+                "where": case.where,
+                "figures": tests.get(case.hash, {}).get("figures", []),
+            }
+            for case in job.cases
         ]
-        promised.append({"title": name, "folder": folder(group), "cases": their})
+        promised.append({"title": job.title, "folder": job.folder, "cases": their})
     options.run.mkdir(parents=True)
     promise = {
         "schema": gather.SCHEMA,
@@ -281,11 +348,11 @@ def plan(options):
     print(f"plan: {len(chosen)} cases in {len(planned)} jobs: {options.child}, {options.run}")
 
 
-def drawn(described):
-    """Hash of each test -> its figures, from the output of ``reframe --describe``."""
-    start = described.find("[\n")
-    tests = json.JSONDecoder().raw_decode(described, start)[0] if start >= 0 else []
-    return {test["hashcode"]: test["figures"] for test in tests}
+def described(output):
+    """Hash of each test -> what ReFrame says of it, from the output of ``reframe --describe``."""
+    start = output.find("[\n")
+    tests = json.JSONDecoder().raw_decode(output, start)[0] if start >= 0 else []
+    return {test["hashcode"]: test for test in tests}
 
 
 def compared(site_file, narrowed, chosen, mode):
@@ -310,6 +377,7 @@ def parser():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     top.add_argument("--site", default=os.environ.get("SITE", "local"), help="default: $SITE")
+    top.add_argument("--system", help="of ReFrame: the site (default), or SITE:PARTITION")
     top.add_argument("--profile", default="full", help=f"{', '.join(PROFILES)} (full)")
     top.add_argument(
         "--partitions", default=[], type=str.split, help="only these, separated by blanks"

@@ -25,14 +25,14 @@ pytestmark = pytest.mark.slow
 
 SECRET = "not-for-any-log-7c1d"
 
-#: Removes the job of one case from the plan, like a child pipeline that was cut short.
+#: Removes the job of two cases from the plan, like a child pipeline that was cut short.
 LOSE = """\
 .venv/bin/python - <<END
 from pathlib import Path
 import yaml
 file = Path("results/cases.yml")
 child = yaml.safe_load(file.read_text())
-del child[next(name for name in child if name.startswith("TransportOpens"))]
+del child[next(name for name in child if name.startswith("transport "))]
 file.write_text(yaml.safe_dump(child, sort_keys=False))
 END
 """
@@ -112,7 +112,7 @@ def iozone(folder: Path, change: str = "") -> Path:
 
 
 def run(checkout: Path, path: Path, **plan: object) -> Ran:
-    """Runs a pipeline of two cases. The programs in `path` come first on PATH."""
+    """Runs a pipeline of three cases in two jobs. The programs in `path` come first on PATH."""
     pipeline = {
         "include": [
             {
@@ -120,7 +120,7 @@ def run(checkout: Path, path: Path, **plan: object) -> Ran:
                 "inputs": {
                     "site": "local",
                     "partitions": "intra-node tmpfs",
-                    "select": "-n 'TransportOpens.*=posix|Iozone.*o_sync'",
+                    "select": "-n 'TransportOpens.*=(posix|sysv)|Iozone.*o_sync'",
                 },
             }
         ],
@@ -151,9 +151,10 @@ def test_a_sound_machine_is_green(healthy: Ran) -> None:
     assert healthy.code == 0, healthy.log[-3000:]
     assert {healthy.state(job) for job in ("plan", "acceptance", "pages")} == {"PASS"}
     assert healthy.state("verdict") == "WARN"  # PARTIAL, as the pipeline selects
-    counts, _, verdict, _ = healthy.of("verdict")[-4:]
-    assert "2 of 2 cases ran" in counts
-    assert verdict.startswith("verdict: PARTIAL: 2 of ")
+    *lines, verdict, _ = healthy.of("verdict")
+    assert any("3 of 3 cases ran" in line for line in lines)
+    assert verdict.startswith("verdict: PARTIAL: 3 of ")
+    assert any("3 cases in 2 jobs" in line for line in healthy.of("plan"))
 
 
 def test_a_lost_job_and_an_unknown_output_are_red_with_their_cause_last(broken: Ran) -> None:
@@ -161,11 +162,12 @@ def test_a_lost_job_and_an_unknown_output_are_red_with_their_cause_last(broken: 
     assert broken.state("acceptance") == "PASS"  # gitlab-ci-local does not see the failure
     assert broken.state("verdict") == "FAIL"
     *causes, verdict, _ = broken.of("verdict")
-    lost = "FAIL TransportOpens %transport=posix @local:intra-node+system: missing: the job "
-    assert any(cause.startswith(lost) for cause in causes)
+    for transport in ("posix", "sysv"):  # each case of the lost job
+        lost = f"FAIL TransportOpens %transport={transport} @local:intra-node+system: missing: the "
+        assert any(cause.startswith(f"{lost}job 'transport 1 @") for cause in causes)
     unknown = "FAIL Iozone %sync=o_sync @local:tmpfs+system: iozone: the output is incomplete"
     assert any(cause.startswith(unknown) for cause in causes)
-    assert verdict.startswith("verdict: FAIL: 1 of 2 promised cases are missing; ")
+    assert verdict.startswith("verdict: FAIL: 2 of 3 promised cases are missing; ")
 
 
 def test_the_second_pipeline_shows_the_numbers_of_the_first(healthy: Ran, broken: Ran) -> None:

@@ -1,4 +1,4 @@
-"""The plan of an acceptance: jobs for all that ReFrame lists; no promised job is left out."""
+"""The plan of an acceptance: jobs for all that ReFrame lists; no promised case is left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -60,16 +60,33 @@ CHILD = {
 }
 
 
+def _described(hashcode: str, file: str, **more: object) -> dict[str, object]:
+    return {"hashcode": hashcode, "@file": f"/suite/{file}.py", "figures": [], **more}
+
+
+#: What --describe says of the tests that are no fixtures.
+DESCRIBED = [
+    _described("5bd1fba1", "node/transport", time_limit=60),
+    _described("8bf54acd", "storage/iozone", time_limit=3600),
+    _described("d4ac4816", "network/ucx", time_limit=120),
+    _described("5b43f4e4", "network/ucx", time_limit=120),
+    _described("f6ef1b0c", "network/ucx", time_limit=None, executable="true"),
+]
+
+
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """The lists of ReFrame; a test may change them."""
-    said: dict[str, object] = {"listing": LISTING, "child": CHILD}
+    said: dict[str, object] = {"listing": LISTING, "child": CHILD, "described": DESCRIBED}
     monkeypatch.delenv("CI_PIPELINE_ID", raising=False)
 
     def reframe(arguments: list[str], action: list[str]) -> str:
         (first,) = action
         if first.startswith("--ci-generate="):
             Path(first.partition("=")[2]).write_text(yaml.safe_dump(said["child"]))
+        if first == "--describe":
+            return f"a warning\n{json.dumps(said['described'], indent=1)}"
+        said["arguments"] = arguments
         return str(said["listing"])
 
     monkeypatch.setattr(plan, "reframe", reframe)
@@ -110,14 +127,82 @@ def test_every_case_is_in_one_job_and_promised(made: Make) -> None:
 
 def test_what_is_compared_is_measured_in_one_job(made: Make) -> None:
     child, promise = made()
-    name = "SharedMemoryAgainstTcp %faster=posix and 3 that it is compared with"
-    job = child[f"{name} @local:intra-node+system"]
+    job = child["ucx 1 @local:intra-node+system"]
     hashes = {"/f6ef1b0c", "/d4ac4816", "/63373721", "/5b43f4e4"}
     script, run, folder, *_ = words(job)
     assert script == "ci/gitlab/case.sh" and Path(run, "promise.json").exists()
     assert words(job)[3:6] == ["0", "full", "local:intra-node"]
     assert set(words(job)[6:]) == hashes
     assert [len(job.cases) for job in promise.jobs if job.folder == folder] == [4]
+
+
+def many(*limits: object, name: str = "Osu") -> tuple[list[Any], dict[str, dict[str, object]]]:
+    """One case for each time limit, all of one file, and what ReFrame says of their tests."""
+    found = [plan.Case(f"{name} %n={n}", f"{n:08x}", "s:p+e") for n in range(len(limits))]
+    tests = {
+        case.hash: _described(case.hash, "network/osu", time_limit=limit)
+        for case, limit in zip(found, limits, strict=True)
+    }
+    return found, tests
+
+
+def test_cases_of_one_file_and_place_share_jobs_in_their_order() -> None:
+    found, tests = many(*[600] * 75)
+    made = plan.jobs(found, {case.hash: set() for case in found}, tests)
+    assert [job.title for job in made] == [f"osu {n} @s:p+e" for n in (1, 2, 3)]
+    assert [len(job.cases) for job in made] == [30, 30, 15]
+    assert [case for job in made for case in job.cases] == found
+
+
+def test_cases_that_are_compared_are_never_in_two_jobs() -> None:
+    """The last needs one of the first: they are together, and no case is in two jobs."""
+    found, tests = many(*[600] * 31)
+    needed: dict[str, set[str]] = {case.hash: set() for case in found}
+    needed[found[-1].hash] = {found[0].hash}
+    made = plan.jobs(found, needed, tests)
+    (job,) = [job for job in made if found[0] in job.cases]
+    assert found[-1] in job.cases
+    assert sorted(case.name for job in made for case in job.cases) == sorted(c.name for c in found)
+    needed[found[-1].hash] = {case.hash for case in found[:-1]}
+    assert [len(job.cases) for job in plan.jobs(found, needed, tests)] == [31]
+
+
+@pytest.mark.parametrize(
+    ("limits", "hours"),
+    [
+        ((28800,), 6 + 9 * 8),  # HplStudy: nine launches, and the queue
+        ((600,) * 30, 6 + 5 + 8 / 6),
+        ((None, 600), 6 + 4 + 1 / 6 + 8 * 4),  # found on the node
+        ((100 * 3600,) * 30, 30 * 24),  # GitLab refuses more
+    ],
+)
+def test_a_job_has_the_time_of_its_cases(limits: tuple[object, ...], hours: float) -> None:
+    found, tests = many(*limits)
+    seconds = plan.timeout(found, tests, plan.PROFILES["full"])
+    assert seconds == pytest.approx(hours * 3600)
+
+
+def test_each_job_states_its_own_time(made: Make) -> None:
+    child, _ = made("--profile", "smoke")
+    assert "timeout" not in child["default"]
+    assert child["iozone 1 @local:tmpfs+system"]["timeout"] == f"{30 + 9 * 60}m"
+    # Two of two minutes, a fixture that states no limit, and a comparison that takes no time.
+    fixture = plan.UNSTATED // 60
+    assert child["ucx 1 @local:intra-node+system"]["timeout"] == f"{30 + 4 + 9 * fixture}m"
+
+
+def test_the_site_of_the_pipeline_decides_and_not_the_name_of_the_host(
+    made: Make, listed: dict[str, object]
+) -> None:
+    _, promise = made()
+    assert "--system=local" in cast("list[str]", listed["arguments"])
+    assert promise.site["narrowed"] == []
+
+
+def test_a_part_of_a_system_is_a_part_of_the_promise(made: Make, listed: dict[str, object]) -> None:
+    _, promise = made("--system", "local:tmpfs")
+    assert "--system=local:tmpfs" in cast("list[str]", listed["arguments"])
+    assert promise.site["narrowed"] == ["--system=local:tmpfs"]
 
 
 def test_two_measurements_never_share_nodes_and_each_partition_has_a_column(made: Make) -> None:
@@ -138,7 +223,6 @@ def test_the_child_pipeline_is_one_that_gitlab_accepts(made: Make) -> None:
     child, _ = made("--tags", '["login", "gpu"]', "--profile", "smoke")
     assert [error.message for error in VALIDATOR.iter_errors(child)] == []
     assert child["default"]["tags"] == ["login", "gpu"]
-    assert child["default"]["timeout"] == "30m"
 
 
 def test_only_the_partitions_that_are_asked_for(made: Make) -> None:
@@ -226,19 +310,12 @@ def test_the_plan_is_compared_with_the_promise_of_the_site(
     assert "cases.txt does not list " in unknown
 
 
-@pytest.mark.usefixtures("listed")
 def test_the_promise_keeps_the_figures_and_the_pipeline(
-    made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: Make, listed: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lost job is then missing in the right figure, and results of another one are noticed."""
     figure = {"kind": "heat map", "name": "IOzone: read", "at": "{partition}", "column": "read"}
-    described = json.dumps([{"hashcode": "8bf54acd", "figures": [figure]}], indent=1)
-    reframe = plan.reframe
-    monkeypatch.setattr(
-        plan,
-        "reframe",
-        lambda a, b: f"a warning\n{described}" if b == ["--describe"] else reframe(a, b),
-    )
+    listed["described"] = [_described("8bf54acd", "storage/iozone", figures=[figure])]
     monkeypatch.setenv("CI_PIPELINE_ID", "77")
     monkeypatch.setenv("CI_COMMIT_SHORT_SHA", "0a1b2c3d")
     _, promise = made()
@@ -250,8 +327,8 @@ def test_the_promise_keeps_the_figures_and_the_pipeline(
 
 def test_what_a_cancelled_job_left_is_ended(made: Make) -> None:
     child, promise = made("--directory", "assay/")
-    for name in [job.title for job in promise.jobs]:
-        assert child[name]["after_script"] == ["assay/ci/gitlab/end.sh"]
+    assert child["default"]["after_script"] == ["assay/ci/gitlab/end.sh"]
+    assert not any("after_script" in child[job.title] for job in promise.jobs)
 
 
 def test_variables_of_reframe_in_the_job_that_plans_narrow_nothing(

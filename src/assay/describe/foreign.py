@@ -32,6 +32,14 @@ from assay.sites.site_yaml import FILE, SiteFile, Stack, copied, one_of
 #: To any other section it adds at the end.
 JOINED, IN_FRONT = ("general", "logging", "schedulers"), ("systems", "autodetect_methods")
 
+#: What ReFrame says of a configuration for another version of it -> what to do.
+OTHER_VERSION = {
+    "does not match '^[a-zA-Z_]": "this ReFrame takes only letters, digits, - and _ in names: "
+    "in a copy of the file, write _ for any other character, and name the copy",
+    "'schedulers' was unexpected": "ReFrame 4 has no section schedulers: in a copy of the file, "
+    "put its options into sched_options of the partitions, and name the copy",
+}
+
 #: Where options of jobs say how many GPUs of a node a job gets.
 GPUS = re.compile(r"(?:gpus-per-node=|gres=gpu:|\bngpus=)(?:[a-zA-Z]\w*:)?(\d+)")
 
@@ -57,10 +65,11 @@ def load_foreign(paths: Sequence[Path]) -> Any:
         config = load_config("<builtin>", *map(str, paths))
         config.validate()
     except Exception as error:
-        if isinstance(error, ConfigError) and len(paths) == 1:
+        do = "".join(f"; {do}" for said, do in OTHER_VERSION.items() if said in str(error))
+        if isinstance(error, ConfigError) and len(paths) == 1 and not do:
             raise
         kind, each = type(error).__name__, ", ".join(map(str, paths))
-        raise ConfigError(f"{each}: ReFrame cannot load it: {kind}: {error}") from None
+        raise ConfigError(f"{each}: ReFrame cannot load it: {kind}: {error}{do}") from None
     finally:
         sys.path[:] = [*before, *(path for path in sys.path if path not in before)]
     for partition in (part for system in config["systems"] for part in system["partitions"]):

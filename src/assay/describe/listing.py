@@ -27,6 +27,7 @@ from assay.judge import References, ReferencesError
 from assay.judge.reference_files import listed
 from assay.judge.references import describe
 from assay.reframe_compat.selection import PLACES
+from assay.run.job_request import EMPTY, Request
 from assay.store import promise
 from assay.store.promise import Listed
 from assay.store.words import Site
@@ -91,7 +92,7 @@ def run_sites(args: argparse.Namespace) -> int:
     bad = 0
     for name in args.names or found:
         try:
-            _, lines = selected_cases(found[name].resolve())
+            _, lines, _ = selected_cases(found[name].resolve())
             judged = References.load(found[name].with_name("references.yaml"))
             more = f"rules to record: {judged.recorded}"
             lines.append(f"references: {judged.judged} metrics judged, {more}")
@@ -110,7 +111,7 @@ def check_site(args: argparse.Namespace) -> int:
             return Exit.PASS
         if not args.config:
             raise argparse.ArgumentError(None, "name a test, or a configuration by -C FILE")
-        cases, lines = selected_cases(args.config.resolve(), args.system)
+        cases, lines, empty = selected_cases(args.config.resolve(), args.system)
     except argparse.ArgumentError as error:
         print(f"assay check: {error}", file=sys.stderr)
         return Exit.USAGE
@@ -121,7 +122,9 @@ def check_site(args: argparse.Namespace) -> int:
     if not cases:
         do = "say what its places and stacks have in assay.yaml"
         print(f"nothing of Assay runs here: {do} (assay site new NAME --from FILE writes it)")
-    return Exit.PASS if cases else Exit.FAIL
+    if empty:
+        print("resources are empty: fill them, or give the place resources without them")
+    return Exit.PASS if cases and not empty else Exit.FAIL
 
 
 def of_test(test: str, config: Path | None) -> Iterator[str]:
@@ -158,9 +161,10 @@ def _judging(test: str, path: Path) -> Iterator[str]:
                     yield f"{where}: {describe(block)}: {line}"
 
 
-def selected_cases(file: Path, name: str | None = None) -> tuple[int, list[str]]:
-    """What would run on the systems of a configuration, or on one: the number of cases, and lines.
+def selected_cases(file: Path, name: str | None = None) -> tuple[int, list[str], list[str]]:
+    """What would run on the systems of a configuration, or on one.
 
+    :returns: the number of cases; lines about them; those of them that name an empty resource.
     :raises ReframeError, promise.PromiseError: a file cannot be read, or there is no such system.
     """
     listed = promise.cases(files.repository(file.parent) / "reframe" / promise.CASES)
@@ -169,20 +173,38 @@ def selected_cases(file: Path, name: str | None = None) -> tuple[int, list[str]]
     systems = foreign.sections(config)["systems"]
     if name or file in sites.found_on:
         systems = [foreign.system_named(config, name or systems[0]["name"], str(file))]
-    cases, lines = 0, []
+    cases, lines, empty = 0, [], []
     for system in systems:
         lines.append(f"system {system['name']}")
         # No test selects a stack without features.
         stacks = {each["name"]: each for each in config["environments"] if each.get("features")}
         unknown: dict[str, list[str]] = {}
+        lacking: dict[str, list[str]] = {}
         for partition in system["partitions"]:
             number, said = describe_partition(partition, stacks, listed)
             cases += number
             lines += [f"  {line}" for line in said]
-            for what in _unknown(partition, [stacks.get(e, {}) for e in partition["environs"]]):
+            theirs = [stacks.get(each, {}) for each in partition["environs"]]
+            for what in _unknown(partition, theirs):
                 unknown.setdefault(what, []).append(partition["name"])
+            for each in unfilled(partition, theirs) if number else ():
+                lacking.setdefault(EMPTY.format(*each), []).append(partition["name"])
         lines += [f"  {', '.join(names)}: add {what}" for what, names in unknown.items()]
-    return cases, [*lines, *(f"  {line}" for line in sites.left_out.get(file, ()))]
+        empty += [f"  {', '.join(names)}: {what}" for what, names in lacking.items()]
+    return cases, [*lines, *empty, *(f"  {line}" for line in sites.left_out.get(file, ()))], empty
+
+
+def unfilled(
+    partition: Mapping[str, Any], stacks: Iterable[Mapping[str, Any]] = ({},)
+) -> dict[tuple[str, str], None]:
+    """The resources of accounts that stay empty, each with the extras that would fill it."""
+    request = Request(
+        scheduler=partition["scheduler"], access=partition.get("access", ()), own=(),
+        resources={r["name"]: r.get("options", ()) for r in partition.get("resources", ())},
+        extras=partition.get("extras", {}), processes=1, nodes=1,
+    )  # fmt: skip
+    empty = (request.accounts(stack.get("resources", {}))[1] for stack in stacks)
+    return dict.fromkeys(each for of_stack in empty for each in of_stack)
 
 
 def describe_partition(

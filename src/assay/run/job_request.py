@@ -31,6 +31,9 @@ _GPUS = re.compile(_WORDS["gpus"])
 #: Scheduler -> a limit of time in its options; of those that are not here ``time``.
 _TIMES = {**dict.fromkeys(slurm.SCHEDULERS, _WORDS["time_of_slurm"]), "lsf": _WORDS["time_of_lsf"]}
 
+#: Of a resource that nobody fills: its name, and the extras that would fill it.
+EMPTY = "resources: {} stays empty: if the site asks for it, state {} as an extra"
+
 #: Lines that were said in this process.
 _said: set[str] = set()
 
@@ -179,30 +182,26 @@ class Request:
 
     def accounts(
         self, *given: Mapping[str, Mapping[str, Any]]
-    ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-        """Resources of accounts with their values, and a line for each that stays empty.
+    ) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]]]:
+        """Resources of accounts with their values, and those that stay empty, for :data:`EMPTY`.
 
         :param given: resource -> values by stack, then by test.
         """
         filled: dict[str, dict[str, Any]] = {}
-        hints = []
+        empty = []
         for resource, options in self.resources.items():
             names = [name for _, _, name in _placeholders(options)]
             if not names or not re.search(_WORDS["account"], resource):
                 continue
-            known = dict(self.extras)
-            for values in given:
-                known |= values.get(resource, {})
+            layers = self.extras, *(values.get(resource, {}) for values in given)
+            known = {name: value for layer in layers for name, value in layer.items()}
             flags = tuple(re.split("[ =]", option)[0] for option in options)
-            if {*names} <= {*known}:
+            missing = [name for name in names if known.get(name, "") == ""]
+            if not missing:
                 filled[resource] = {name: known[name] for name in names}
             elif not any(option.startswith(flags) for option in self.access):
-                missing = ", ".join(name for name in names if name not in known)
-                hints.append(
-                    f"resources: {resource} stays empty: if the site asks for it, state {missing} "
-                    "as an extra"
-                )
-        return filled, hints
+                empty.append((resource, ", ".join(missing)))
+        return filled, empty
 
     @property
     def exclusive(self) -> bool:

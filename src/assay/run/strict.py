@@ -318,9 +318,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         why = request.unstartable(by_local)
         needed = f"{ranks} ranks on {request.nodes} nodes are needed"
         self.leave_out("not-here", why, f"{partition.fullname}: {why}, {needed}")
-        limit, where = job_request.shortest_limit(
-            request.scheduler, partition.access, partition.time_limit
-        )
+        stated = request.scheduler, partition.access, partition.time_limit
+        limit, where = job_request.shortest_limit(*stated)
         if limit and self.time_limit and self.time_limit > limit:
             why = f"{partition.fullname} ends a job after {limit / 60:g} min ({where})"
             why += f"; the case may take {self.time_limit / 60:g} min"
@@ -330,7 +329,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             return
         asking, why = request.gpus(self.num_gpus_per_node or 0)
         self._undescribed(why, why)
-        accounts, hints = request.accounts(self.current_environ.resources, self.extra_resources)
+        accounts, empty = request.accounts(self.current_environ.resources, self.extra_resources)
+        hints = [job_request.EMPTY.format(*each) for each in empty]
         self.extra_resources.update(asking | accounts)
         if self.declares or self.parallel:  # others only look whether something is there
             try:

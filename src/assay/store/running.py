@@ -113,8 +113,7 @@ def promise(compare: Compare) -> None:
 
 
 def _hold(results: Path, session: str) -> None:
-    since = time.strftime("%Y-%m-%d %H:%M")
-    who = f"process {os.getpid()} of {socket.gethostname()}, since {since}"
+    since = f"{socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M')}"
     try:
         (results / LOCK).touch()
         stream = (results / LOCK).open("r+")
@@ -126,9 +125,9 @@ def _hold(results: Path, session: str) -> None:
                 "name another directory by ASSAY_RESULTS="
             ) from None
         except OSError as error:
-            why = f"cannot be locked ({error.strerror}): start no other run"
-            getlogger().warning(f"{results}: {why}")
-        run_folder.mark(stream, f"{who}, session {session}")
+            said = f"{results}: cannot be locked ({error.strerror}): start no other run"
+            getlogger().warning(said)
+        run_folder.mark(stream, f"process {os.getpid()} of {since}, session {session}")
     except OSError as error:
         raise ConfigError(f"{results}: cannot be written ({error.strerror})") from None
     _held.append(stream)
@@ -249,8 +248,7 @@ def _compared(cases: Sequence[Any], planned: Iterable[Mapping[str, Any]]) -> dic
     kept["refused"] = [f"not loaded: {_broken(*e) or line(what(*e))}" for e in warnings.refused]
     for fault in kept.get("faults", ()):
         getlogger().warning(f"promise: {fault}")
-    purposes = {getattr(check, "purpose", "") for check, *_ in cases}
-    if "calibration" in purposes:
+    if any(getattr(check, "purpose", "") == "calibration" for check, *_ in cases):
         kept.setdefault("faults", []).append("the run calibrates: it measures and judges nothing")
     return kept
 
@@ -269,8 +267,7 @@ def _accept(tests: Any, kept: Mapping[str, Any]) -> None:
     faults += [f"{name} is expected to fail, which proves nothing" for name in expected]
     if faults:
         raise runner.NotAccepted(files.clean("; ".join(faults)))
-    of_cases = (doubt for record in records for doubt in record.doubts)
-    doubts = dict.fromkeys((*promises.changes(kept), *of_cases))
+    doubts = dict.fromkeys(chain(promises.changes(kept), *(its.doubts for its in records)))
     left = session.beside_others(it.busy for it in records if it.not_judged)
     if why := [*promises.narrowing(kept), *partial, *parts, *promises.few(list(doubts)), *left]:
         getlogger().log(SAID, files.clean(f"PARTIAL: {'; '.join(why)}"))
@@ -363,7 +360,7 @@ class Progress(Listener):
         self._alone = all(handler.level > INFO for handler in getlogger().std_stream_handlers)
         self._clock = clock
         self._start = self._last = self._newest = clock()
-        self._launches, self._mean = 0, 0.0
+        self._launches, self._mean, self._alike = 0, 0.0, dict[str, tuple[str, str]]()
         self._over = threading.Event()
 
     def __enter__(self) -> None:
@@ -429,6 +426,10 @@ class Progress(Listener):
             word = AGAIN
         if self._alone or "foreign" not in case:
             name = session.case_named(case)
+            if word == NOT_RUN:
+                alike = f"{name.display_name.split()[0]} @{name.where}: {why.split('lacks: ')[0]}"
+                if self._alike.setdefault(alike, key) != key:
+                    return  # what is lacking differs by word; the report has each
             why = f": {shorten(why, LONGEST, placeholder=' ...')}" if why else ""
             done = f"{self._cases - self._open()}/{self._cases}{self._rest()}"
             self._tell(f"{word:<15} {name.display_name} @{name.where}{why} [{done}]")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from shell import ROOT, program, run
 
 
@@ -33,6 +36,27 @@ def test_a_second_pipeline_in_one_checkout_is_refused(checkout: Path) -> None:
         first.communicate("\n", timeout=60)
     assert first.returncode == 0
     assert run(*local, PATH=path).stdout == "RUNS\n"
+
+
+def test_the_full_plan_of_a_cluster_is_one_that_gitlab_takes(tmp_path: Path) -> None:
+    """The host of a runner need not have a name of the site; this one has none of ibisco."""
+    child, folder = tmp_path / "child.yml", tmp_path / "run"
+    plan = (sys.executable, ROOT / "ci/gitlab/plan.py", "--site", "ibisco", "--profile", "full")
+    done = run(*plan, "--run", folder, "--child", child)
+    assert done.returncode == 0, done.stdout
+    promised = json.loads((folder / "promise.json").read_text())["jobs"]
+    planned = yaml.safe_load(child.read_text())
+    jobs = {name: job for name, job in planned.items() if isinstance(job, dict) and "script" in job}
+    assert sorted(jobs) == sorted(job["title"] for job in promised)
+    cases = [(case["name"], case["where"]) for job in promised for case in job["cases"]]
+    assert len(cases) == len(set(cases)) > 600
+    assert len(jobs) <= 100
+    # GitLab counts the objects of the parsed file (DeepSize), 3.7 times its bytes.
+    assert 4 * child.stat().st_size < 700_000
+    # No job ends before its longest test may: HplStudy states 8 h.
+    study = [job["timeout"] for name, job in jobs.items() if name.startswith("hpl_study ")]
+    assert len(study) == 2
+    assert all(int(timeout.removesuffix("m")) > 8 * 60 for timeout in study)
 
 
 # --- sizes ----------------------------------------------------------------------------------------

@@ -46,8 +46,9 @@ def test_every_site_has_the_files_it_needs_and_no_file_that_the_document_does_no
 def test_an_example_loads_and_says_that_it_is_one(config, tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
     monkeypatch.delenv("ASSAY_STACK", raising=False)
-    _, lines = listing.selected_cases(config)
+    _, lines, empty = listing.selected_cases(config)
     assert any(line.startswith("  gpu, stack ") for line in lines)
+    assert empty == []
     readme = (config.parent / "README.md").read_text()
     assert "example" in readme.splitlines()[0]
     assert "This cluster does not exist." in readme

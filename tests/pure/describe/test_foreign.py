@@ -452,15 +452,19 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
     assert "  foss: {features: [mpi]}" in text  # a toolchain with Open MPI
     assert "  gnu: {features: []}" in text
     assert "#? node-batch: {of: batch, features: [intra-node, posix, cma, gpu, cuda]" in text
-    assert "not known: 4 lines" in capsys.readouterr().out
+    assert "not known: 5 lines" in capsys.readouterr().out
     settings = str(tmp_path / "assay_settings.py")
     assert cli.main(["check", "-C", settings]) == 0
     assert "stack gnu is left out" in capsys.readouterr().out
     # Each marked line with a place is right without its mark.
-    (tmp_path / "assay.yaml").write_text(text.replace("#? link-", "link-"))
+    (tmp_path / "assay.yaml").write_text(
+        text.replace("#? link-", "link-").replace("#? files", "files")
+    )
     forget()
     assert cli.main(["check", "-C", settings]) == 0
-    assert "link-batch, stack foss" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "link-batch, stack foss" in said
+    assert "files, stack foss" in said
     assert cli.main(["site", "new", "aion", "--from", str(tmp_path / "settings.yaml")]) == 2
     assert "assay_settings.py: is there already; delete or rename it" in capsys.readouterr().err
     (tmp_path / "assay_settings.py").unlink()
@@ -487,12 +491,70 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
         ({"features": ["gpu", "amd"]}, [], "gpu, rocm], devices: [{type: gpu, num"),
         ({"access": ["--gres=gpu:mi250:8"]}, [], "gpu, rocm]}"),
         ({"access": ["--gres=gpu:a100:4"]}, [], "gpu, cuda]}"),
+        # Whose the GPUs are, by the modules; a processor of AMD decides nothing.
+        ({"features": ["gpu"]}, ["rocm/5.7"], "gpu, rocm], devices"),
+        ({"features": ["gpu"]}, ["craype-accel-amd-gfx90a"], "gpu, rocm], devices"),
+        ({"name": "amd-epyc", "features": ["gpu"]}, ["cuda/12.4"], "gpu, cuda], devices"),
+        ({"features": ["gpu", "amd", "a100"]}, [], "gpu, cuda], devices"),
+        # The link by what shows the network.
+        ({}, ["foss/2023"], 'rc_mlx5], extras: {network_device: "mlx5_0:1", nodes: 4}}'),
+        ({}, ["cray-mpich/8.1"], 'inter-node, tcp], extras: {network_device: "hsn0", nodes: 4}}'),
+        ({"access": ["-C hdr"]}, ["PrgEnv-gnu"], 'rc_mlx5], extras: {network_device: "mlx5_0'),
+        ({"features": ["opa"]}, [], 'inter-node, tcp], extras: {network_device: "ib0", nodes: 4}}'),
+        # Programs for GPUs, where all nodes have some.
+        ({"features": ["gpu"]}, ["cuda/12", "foss"], "features: [mpi, ucx-cuda, osu-cuda, hpl, "),
+        ({}, ["cuda/12", "foss"], "features: [mpi, ucx, osu, hpl, iozone]"),
+        # What a site may have to fill.
+        (
+            {"resources": [{"name": "qos", "options": ["--qos={qos}"]}]},
+            [],
+            'features: [intra-node, posix, cma], extras: {qos: ""}}   #? fill in\n',
+        ),
     ],
 )
 def test_a_marked_line_follows_from_what_the_configuration_says(partition, modules, said):
     base = {"name": "b", "scheduler": "slurm", "environs": ["e"], **partition}
     text = adopt.words({"name": "s", "partitions": [base]}, [{"name": "e", "modules": modules}], "")
     assert said in text
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        ({}, 1),
+        ({"extras": {"account": ""}}, 1),
+        ({"extras": {"account": "hpc"}}, 0),
+        ({"access": ["--account=hpc"]}, 0),
+        ({"resources": []}, 0),
+    ],
+)
+def test_check_is_red_while_a_resource_is_empty(site, tmp_path, capsys, place, code):
+    """The jobs would lack the account, which the site may ask for."""
+    account = [{"name": "account", "options": ["--account={account}"]}]
+    theirs = changed(THEIRS, "systems/1/partitions/1/resources", account)
+    words = changed(WORDS, "places", {"node": {**WORDS["places"]["node"], **place}})
+    site(theirs, words)
+    assert cli.main(["check", "-C", str(tmp_path / "assay_settings.py")]) == code
+    said = capsys.readouterr().out
+    assert ("node: resources: account stays empty: if the site" in said) == bool(code)
+    assert ("resources are empty: fill them, or give the place" in said) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("systems/1/name", "aion.lu", "only letters, digits, - and _ in names: in a copy"),
+        ("environments/0/name", "gcc@12", "only letters, digits, - and _ in names: in a copy"),
+        ("schedulers", [{"name": "slurm"}], "put its options into sched_options"),
+    ],
+)
+def test_a_configuration_for_another_reframe_gets_the_way_out(tmp_path, capsys, path, value, said):
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump(changed(THEIRS, path, value)))
+    assert cli.main(["site", "new", "aion", "--from", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(file) in line
+    assert said in line
 
 
 def test_a_new_site_of_a_system_that_is_not_there(tmp_path, capsys):

@@ -35,6 +35,7 @@ def call(*options):
         ("vars", "-S", "profile=full"),
         ("job_options", "-J", "job-name=assay"),
         ("session_extras", "--session-extras", "commit=1"),
+        ("exec_policy", "--exec-policy", "serial"),
     ],
 )
 def test_what_prints_names_or_repeats_the_plan_is_only_recorded(option):
@@ -75,6 +76,7 @@ def test_an_option_that_selects_some_of_the_cases_is_named(option, said):
         (("module_mappings", "-M", "a: b"), "-M a: b"),
         (("unload_modules", "-u", "gcc"), "-u gcc"),
         (("purge_env", "--purge-env"), "--purge-env"),
+        (("exec_policy", "--exec-policy", "async"), "--exec-policy=async"),
         (("stage", "-s", "/dev/shm"), "-s /dev/shm"),
         (("clean_stagedir", "--dont-restage"), "--dont-restage"),
         (("config_files", "-C", "/tmp/other.py"), "-C /tmp/other.py"),

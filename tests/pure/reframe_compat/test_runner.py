@@ -112,6 +112,20 @@ def test_each_case_has_one_line_with_its_place_and_the_reason_or_a_number(ended,
     assert " ".join(line.split()) == f"{said} [1/3]"
 
 
+def test_skips_of_one_test_and_cause_are_one_line():
+    """`StackHas` has a case for each word that a stack may lack; they buried the others."""
+    watch = Watch(range(5))
+    for number, why in enumerate(["lacks: no hpl", "lacks: no osu", "lacks: no ior"]):
+        watch.after(0, number, "skip", why=why)
+    assert len(watch.said) == 1
+    # What a site can mend is said for each.
+    watch.after(0, 3, "skip", why="undescribed: extras: needs 'directory'")
+    watch.after(0, 4, "skip", why="undescribed: extras: needs 'nodes'")
+    assert [line.split()[-1] for line in watch.said] == ["[1/5]", "[4/5]", "[5/5]"]
+    watch.progress.__exit__()
+    assert watch.newest.startswith("5 not run after ")
+
+
 def test_a_reason_is_cut_to_what_a_line_can_show():
     watch = Watch(range(1))
     watch.after(1, 0, "failure", verdict="FAIL", why="much " * 100)

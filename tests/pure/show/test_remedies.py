@@ -43,6 +43,11 @@ def test_each_message_of_the_fault_matrices_has_a_next_step(message):
         ("xhpl: line 79: residual check FAILED: 3.2e-03", "Take the nodes"),
         ("latency_8B: FAIL: 0.6 us is above the upper bound 0.126 us", "Compare it with earlier"),
         ("node02 is IDLE+DRAIN (fault)", "Type `scontrol show node"),
+        # It named a cable: "was lost".
+        (
+            "missing: the job 'osu 1' left no run report: it did not run, or was lost",
+            "Read the log",
+        ),
         (
             "n2: rxe0:1: times that the link of the port went down: 1 more during the run",
             "Look at the cable",
@@ -80,6 +85,7 @@ def test_no_entry_is_without_use():
 OTHERS = (
     "performance: INCONCLUSIVE: 31 GFLOP/s (range 29 to 32, n=9) straddles 30 to 33",
     "the machine was busy: other work took 1.8 of 2 cores",
+    "missing: the job 'osu 1 @x:y+z' left no run report: it did not run, or was lost",
     "node01: the partition says 64 processors, the node has 2",
     "site-config/x/references.yaml: references: no reference for 'rate' [MIPS] of {test: Own}",
 )

@@ -58,7 +58,7 @@ class Accelerator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         :param refused: the file that gets the reason if there are fewer.
         """
         return [
-            f"gpus=${{{self.visible}:-$({self.uuids} | paste -s -d ,)}}",
+            f"gpus=${{{self.visible}:-$({self.uuids} | grep -o '^[^, ]*' | paste -s -d ,)}}",
             f'export {self.visible}=$(echo "$gpus" | cut -d , -f 1-{number})',
             f"if [ $(echo ${self.visible} | tr , ' ' | wc -w) -ne {number} ]; then",
             f'  echo "{number} GPUs are needed, the job sees: ${{gpus:-none}}" >{refused}',
@@ -66,11 +66,15 @@ class Accelerator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "fi",
         ]
 
-    def for_ranks(self) -> str:
-        """What ``rank-gpu.sh`` has to know, as a shell script that it reads."""
+    def for_ranks(self, binding: str) -> str:
+        """What ``rank-gpu.sh`` has to know, as a shell script that it reads.
+
+        :param binding: who binds the ranks, ``suite`` or ``launcher``.
+        """
         return (
             f"visible={self.visible}\n"
             f"renumbering='{' '.join(self.renumbering)}'\n"
+            f"binding={binding}\n"
             f"uuids() {{ {self.uuids}; }}\n"
         )
 

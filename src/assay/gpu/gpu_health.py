@@ -12,7 +12,8 @@ question               answer
 GPU to be taken        what ``rank-gpu.sh`` or the job script writes into ``gpu.HOST.NUMBER``
 GPU that was used      ``cuda/GPU1`` in the tables of UCX from 1.16 on: the number among those that
 \\                      the process sees, as on emulated GPUs (docs/vgpu.md)
-processors near it     column ``CPU Affinity`` of ``nvidia-smi topo -m``, on the node of the job
+processors near it     ``local_cpulist`` of its PCI device; on the node of the job also the column
+\\                      ``CPU Affinity`` of ``nvidia-smi topo -m``
 =====================  ===========================================================================
 
 Not yet run on hardware. Where a question has no answer, nothing is judged. The state of GPUs of AMD
@@ -39,6 +40,7 @@ from assay.parse.reading import Process
 from assay.parse.ucx_log import UcxLog
 from assay.prove import counters
 from assay.prove.launch import short_name
+from assay.prove.plan import Note
 
 #: Files of a job with the state before and after the benchmark; ``*`` stands for the node.
 FILES = ("gpus.*.before", "gpus.*.after")
@@ -192,6 +194,9 @@ class Taken(NamedTuple):
     :ivar uuid: of the GPU, ``unknown`` if no program named it.
     :ivar pid: 0 if unknown.
     :ivar number: of the GPU among those that the process sees.
+    :ivar cpus: the processors that it may run on.
+    :ivar near: those near its GPU, as the kernel says; empty if it does not.
+    :ivar network: those near its network device; empty if it has none, or that is unknown.
     """
 
     host: str
@@ -201,6 +206,8 @@ class Taken(NamedTuple):
     pid: int
     number: int
     cpus: frozenset[int]
+    near: frozenset[int]
+    network: frozenset[int]
 
 
 def taken(text: str) -> Taken | None:
@@ -208,8 +215,8 @@ def taken(text: str) -> Taken | None:
     words = text.split()
     if len(words) != len(Taken._fields) or not (words[4].isdigit() and words[5].isdigit()):
         return None
-    host, rank, visible, uuid, pid, number, cpus = words
-    return Taken(host, rank, visible, uuid, int(pid), int(number), numbers(cpus))
+    host, rank, visible, uuid, pid, number, *lists = words
+    return Taken(host, rank, visible, uuid, int(pid), int(number), *map(numbers, lists))
 
 
 def used(gpu: Accelerator, log: UcxLog) -> dict[Process, set[int]]:
@@ -248,18 +255,27 @@ def together(gpu: Accelerator, log: UcxLog, wanted: int) -> list[str]:
     return [f"{len(processes)} processes used {named}: {wanted} GPUs were to be used"]
 
 
-def far(reading: Reading, taken: Iterable[Taken]) -> list[str]:
-    """Processes that run on no processor near their GPU, one line each.
+def far(reading: Reading, taken: Iterable[Taken], host: str, remedy: str) -> list[str]:
+    """Processes that run on no processor near their GPU, one line each; notes on what is unknown.
 
-    :param reading: the state of the GPUs of the node that all of `taken` are on.
+    :param reading: the state of the GPUs of the node `host`, which counts where the kernel did not
+        say to the process which processors are near.
     """
-    problems = []
+    problems: list[str] = []
     for one in taken:
-        each = reading.named(one.uuid)
-        near = numbers(each.cpus) if each else frozenset()
-        if each and near and one.cpus and not near & one.cpus:
-            cpus = nodelist_abbrev([*map(str, sorted(one.cpus))]).strip("[]")
-            there = f"rank {one.rank} of {one.host} runs on processors {cpus}"
-            said = f"{there}, far from {each}, which is near {each.cpus}"
-            problems.append(f"{said}: bind the ranks by their GPUs")
+        each = reading.named(one.uuid) if one.host == host else None
+        near = one.near or numbers(each.cpus if each else "")
+        who, gpu = f"rank {one.rank} of {one.host}", str(each or one.uuid)
+        if near and one.cpus and not near & one.cpus:
+            said = f"{who} runs on processors {_listed(one.cpus)}, far from {gpu}, which is near "
+            problems.append(f"{said}{_listed(near)}: {remedy}")
+        elif not near:
+            problems.append(Note(f"{who}: which processors are near its GPU is not known ({gpu})"))
+        elif one.network and not near & one.network:
+            said = f"{who} and {gpu} are far from the network device, which is near processors "
+            problems.append(Note(f"{said}{_listed(one.network)}"))
     return problems
+
+
+def _listed(cpus: Iterable[int]) -> str:
+    return str(nodelist_abbrev([*map(str, sorted(cpus))])).strip("[]")

@@ -14,8 +14,10 @@ import pytest
 import shell
 from bench import DATA, ROOT, STUDY, Recorded, live_program, run_reframe
 
+from assay.gpu import gpu_health
 from assay.gpu.accelerator import CUDA, ROCM
-from assay.prove import steering
+from assay.gpu.parse.nvidia_smi import Reading
+from assay.prove import plan, steering
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +46,7 @@ def logs(tls=ALL, lanes=IPC, more=""):
 def gpus(*numbers):
     """The files of rank-gpu.sh. ReFrame's local launcher starts no ranks that could write them."""
     return {
-        f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu} 0 {gpu} unknown\n"
+        f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu} 0 {gpu} unknown unknown unknown\n"
         for rank, gpu in enumerate(numbers)
     }
 
@@ -113,8 +115,18 @@ RUNS = {
             latency(stdout=OSU_7_4.replace("OSU MPI ", "OSU MPI-CUDA ")),
             "neither OSU nor this UCX says where the buffers were",
         ),
+        "far": (
+            latency(files={**logs(), **gpus(0), "gpu.vm.1": "vm 1 all GPU-1 0 1 8-9 0-3 0-3\n"}),
+            "rank 1 of vm runs on processors 8-9, far from GPU-1, which is near 0-3: the job may",
+        ),
         "unknown-gpu": (
-            latency(files={**logs(), **gpus(0, 1), "gpu.vm.0": "vm 0 all unknown 0 0 0\n"}),
+            latency(
+                files={
+                    **logs(),
+                    **gpus(0, 1),
+                    "gpu.vm.0": "vm 0 all unknown 0 0 0 unknown unknown\n",
+                }
+            ),
             "which GPU a rank took is not known",
         ),
         "built-without-cuda": (
@@ -341,6 +353,39 @@ def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):
     assert set(re.findall(r"-x (\S+)", launch)) == exported
 
 
+#: Variables of srun and of two generations of mpirun that keep them from binding ranks.
+BOUND_BY_NOBODY = {
+    "SLURM_CPU_BIND=none",
+    "OMPI_MCA_hwloc_base_binding_policy=none",
+    "PRTE_MCA_hwloc_default_binding_policy=none",
+}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "binding"),
+    [("srun", ""), ("mpirun", ""), ("srun", "launcher"), ("srun", "gpu")],
+)
+def test_the_launcher_binds_no_rank_unless_the_site_leaves_it_to_it(bench, launcher, binding):
+    bench.partition(
+        features=["intra-node", "gpu"], devices=[{"type": "gpu", "num_devices": 2}],
+        launcher=launcher, extras={"binding": binding} if binding else {},
+    )  # fmt: skip
+    stack(bench, latency())
+    name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
+    done = run_reframe(
+        bench.write(), bench.results, "--dry-run", "-c", "reframe/network/osu_gpu.py", "-n", name
+    )
+    if binding == "gpu":
+        assert "extras: binding is 'gpu'; write launcher, or leave it out" in done.output
+        return
+    (script,) = bench.results.glob("stage/**/rfm_job.sh")
+    exported = {line.removeprefix("export ") for line in script.read_text().splitlines()}
+    assert exported & BOUND_BY_NOBODY == (set() if binding else BOUND_BY_NOBODY)
+    assert f"\nbinding={binding or 'suite'}\n" in (script.parent / "gpus.sh").read_text()
+    (launch,) = re.findall(rf"^{launcher} .*", script.read_text(), re.MULTILINE)
+    assert "/rank-gpu.sh " in launch
+
+
 def of_nvidia(recorded):
     """Adds the banner that HPL-NVIDIA prints above the output of HPL."""
     banner = "HPL-NVIDIA 1.0.0  -- NVIDIA accelerated HPL benchmark -- NVIDIA\n" + "=" * 80 + "\n"
@@ -422,18 +467,79 @@ def test_a_rank_takes_the_gpu_of_its_number(tmp_path, launcher, variable):
 def test_the_gpu_of_a_rank_is_known_by_its_uuid(tmp_path, gpu, visible, rank, taken):
     programs = tmp_path / "bin"
     shell.program(programs, "nvidia-smi", "printf 'GPU-a1\\nGPU-b2\\nGPU-c3\\nGPU-d4\\n'")
-    listing = "printf '  Uuid:      CPU-XX \\n  Uuid:      GPU-a1  \\n  Uuid:      GPU-b2  \\n'"
+    listing = "printf '  Uuid:      %s \\n  BDFID:     %s \\n' CPU-XX 0 GPU-a1 49408 GPU-b2 59648"
     shell.program(
         programs, "rocminfo", f'[ -z "${{ROCR_VISIBLE_DEVICES:-}}" ] || exit 1\n{listing}'
     )
     given = {"SLURM_LOCALID": str(rank), "PATH": f"{programs}:/usr/bin:/bin", **visible}
     assert rank_gpu(tmp_path, given, gpu).returncode == 0
     (file,) = tmp_path.glob("gpu.*")
-    _, number, visible, uuid, pid, chosen, cpus = file.read_text().split()
+    _, number, visible, uuid, pid, chosen, cpus, near, network = file.read_text().split()
+    assert (near, network) == ("unknown", "unknown")
     assert (number, uuid) == (str(rank), taken)
     assert pid.isdigit() and steering.numbers(cpus) <= os.sched_getaffinity(0)
     seen = visible.count(",") + 1 if visible != "all" else 4 if gpu is CUDA else 2
     assert int(chosen) == rank % seen
+
+
+#: UUID, address of the GPU as nvidia-smi prints it, and by which the kernel knows it.
+PLACES = {
+    "GPU-a1": ("00000000:1B:00.0", "0000:1b:00.0"),
+    "GPU-b2": ("00000001:C1:00.0", "0001:c1:00.0"),
+}
+
+
+def made_node(folder, near):
+    """A node with a network device near the last processor of this test, and two GPUs.
+
+    :param near: UUID -> NUMA node and processors of the GPU, as the kernel writes them.
+    """
+    rows = [f"{uuid}, {bus}" for uuid, (bus, _) in PLACES.items()]
+    listing = "\n".join(rows)
+    shell.program(folder / "bin", "nvidia-smi", f"cat <<END\n{listing}\nEND")
+    devices = {f"bus/pci/devices/{PLACES[uuid][1]}": its for uuid, its in near.items()}
+    devices["class/infiniband/mlx5_0/device"] = ("1", str(LAST))
+    for path, (node, cpus) in devices.items():
+        (folder / "sys" / path).mkdir(parents=True)
+        (folder / "sys" / path / "numa_node").write_text(f"{node}\n")
+        (folder / "sys" / path / "local_cpulist").write_text(f"{cpus}\n")
+    return {"ASSAY_SYSFS": str(folder / "sys"), "PATH": f"{folder}/bin:/usr/bin:/bin"}
+
+
+#: Two processors that this process may use; a machine with one has it twice. No machine has NONE.
+OVER_MLX = {"UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1"}
+FIRST, LAST, NONE = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0)), "900000-900001"
+
+
+@pytest.mark.parametrize(
+    ("rank", "near", "variables", "binding", "runs_on", "places"),
+    [
+        # Slurm gives each of two tasks a socket. Both GPUs are near the first one.
+        ("1", {"GPU-b2": ("0", FIRST)}, {}, "suite", FIRST, (FIRST, "unknown")),
+        ("1", {"GPU-b2": ("0", FIRST)}, {}, "launcher", LAST, (FIRST, "unknown")),
+        ("0", {"GPU-a1": (0, FIRST), "GPU-b2": (1, LAST)}, {}, "suite", FIRST, (FIRST, "unknown")),
+        # What the job may not use, and what the kernel does not know, changes nothing.
+        ("1", {"GPU-b2": ("0", NONE)}, {}, "suite", LAST, (NONE, "unknown")),
+        ("1", {"GPU-b2": ("-1", FIRST)}, {}, "suite", LAST, ("unknown", "unknown")),
+        ("1", {}, {}, "suite", LAST, ("unknown", "unknown")),
+        ("1", {"GPU-b2": (0, FIRST)}, OVER_MLX, "suite", FIRST, (FIRST, LAST)),
+        ("1", {}, OVER_MLX, "suite", LAST, ("unknown", LAST)),
+        ("1", {}, {"UCX_NET_DEVICES": "lo"}, "suite", LAST, ("unknown", "unknown")),
+    ],
+)  # fmt: skip
+def test_a_rank_is_moved_to_the_processors_near_its_gpu(  # noqa: PLR0913
+    tmp_path, *, rank, near, variables, binding, runs_on, places
+):
+    given = {"SLURM_LOCALID": rank, **variables, **made_node(tmp_path, near)}
+    bound = ("taskset", "-c", str(LAST))  # as the launcher has bound this rank
+    program = ("grep", "Cpus_allowed_list", "/proc/self/status")
+    done = rank_gpu(tmp_path, given, program=program, bound=bound, binding=binding)
+    assert (done.returncode, done.stdout.split()) == (0, ["Cpus_allowed_list:", str(runs_on)])
+    (file,) = tmp_path.glob("gpu.*")
+    assert file.read_text().split()[-3:] == [str(runs_on), *map(str, places)]
+    problems = gpu_health.far(Reading(), [gpu_health.taken(file.read_text())], "", "")
+    red = [problem for problem in problems if not isinstance(problem, plan.Note)]
+    assert bool(red) == (places[0] not in ("unknown", runs_on))
 
 
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):
@@ -443,11 +549,14 @@ def test_a_launcher_that_does_not_number_its_ranks(tmp_path):
     assert not list(tmp_path.glob("gpu.*"))
 
 
-def rank_gpu(folder, variables, gpu=CUDA):
+def rank_gpu(  # noqa: PLR0913
+    folder, variables, gpu=CUDA, *, program=("sh", "-c", "echo $LOCAL_RANK"), bound=(),
+    binding="suite",
+):  # fmt: skip
     """Starts the script where a test puts it, with the file of the vendor beside it."""
     stage = folder / "stage"
     stage.mkdir()
     shutil.copy(ROOT / "src/assay/gpu/node/rank-gpu.sh", stage)
-    (stage / "gpus.sh").write_text(gpu.for_ranks())
-    words = ("sh", stage / "rank-gpu.sh", "sh", "-c", "echo $LOCAL_RANK")
+    (stage / "gpus.sh").write_text(gpu.for_ranks(binding))
+    words = (*bound, "sh", stage / "rank-gpu.sh", *program)
     return shell.run(*words, cwd=folder, **{"PATH": "/usr/bin:/bin", **variables})

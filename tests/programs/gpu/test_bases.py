@@ -394,13 +394,14 @@ def of_nvidia(recorded):
     )
 
 
-def hpl_study(bench, vendors, stacks):
+def hpl_study(bench, vendors, stacks, **variables):
     """Runs HPL on GPUs of these vendors. `stacks`: its recorded run, and its further features."""
     memory = {"memory_bytes": 2**33, "memory_fraction": 0.02}
     on_two_gpus(bench, *vendors, extras={**memory, "hardware": {"gpu": "v100-sxm2-32gb"}})
     extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192, "ucx_version": "1.14.0"}
     for name, (recorded, *built) in stacks.items():
         bench.replays("hpl.sh", ["mpi", "hpl-gpu", *built], {name: recorded}, **extras)
+        on_emulated_gpus(bench, **variables)
     case = ("-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke")
     return bench.run(*case, path="reframe/compute/hpl_study.py")
 
@@ -411,6 +412,57 @@ def test_hpl_on_gpus(bench):
     run.says("GpuHplStudy", environ="gpus")
     run.says("GpuHplStudy", "xhpl ran, which computes on the host's cores", environ="host")
     run.says("GpuHplStudy", "exit code 1", environ="torn")
+
+
+def test_hpl_on_gpus_that_fail_or_are_far_from_their_ranks(bench):
+    far = {"gpu.vm.0": "vm 0 all GPU-0 0 0 8-9 0-3 unknown\n"}
+    recorded = of_nvidia(STUDY).but(files={**STUDY.files, **far})
+    run = hpl_study(bench, [], {"gpus": (recorded,)}, GPUEMU_FAULT="ecc-rises:1")
+    run.says("GpuHplStudy", "uncorrected memory errors since the driver", environ="gpus")
+    problems = run.case("GpuHplStudy").record["problems"]
+    assert any("rank 0 of vm runs on processors 8-9, far from GPU-0" in each for each in problems)
+    assert len(run.case("GpuHplStudy").record["proof"]["state"]["read"]) == 4
+
+
+EXEC, SIF = "apptainer exec --nv", "/opt/hpc-benchmarks-21.4-hpl.sif"
+
+
+@pytest.mark.parametrize(
+    ("extras", "said"),
+    [
+        ({"hpl_gpu_command": f"{EXEC} {SIF} hpl.sh", "image": SIF}, ""),
+        ({"hpl_gpu_command": f"{EXEC} hpl.sif hpl.sh", "image": SIF}, "hpl.sif is no absolute"),
+        ({"hpl_gpu_command": "hpl.sh", "image": "images/hpl"}, "images/hpl is no absolute path"),
+        ({"hpl_gpu_command": f"{EXEC} {SIF} hpl.sh"}, "name it as the extra image, too"),
+        (
+            {"hpl_gpu_command": "hpl.sh", "hpl_gpu_release": "23.5"},
+            "release 23.5 of NVIDIA's HPL does not run on v100-sxm2-32gb: take 21.4",
+        ),
+    ],
+)  # fmt: skip
+def test_the_container_of_hpl_and_its_release(bench, extras, said):
+    memory = {"memory_bytes": 2**33, "memory_fraction": 0.02}
+    bench.partition(
+        features=["intra-node", "gpu"], devices=[{"type": "gpu", "num_devices": 2}],
+        launcher="srun", extras={**memory, "hardware": {"gpu": "v100-sxm2-32gb"}},
+        env_vars=[["SLURM_MPI_TYPE", "pmix"]],
+    )  # fmt: skip
+    bench.stack("hpl", ["mpi", "hpl-gpu"], bench.folder, **extras)
+    bench.environments[-1]["env_vars"].append(["SLURM_MPI_TYPE", "pmi2"])
+    done = run_reframe(
+        bench.write(), bench.results, "--dry-run", "-c", "reframe/compute/hpl_study.py",
+        "-n", "GpuHplStudy%nodes=1$",
+    )  # fmt: skip
+    assert said in done.output
+    scripts = [path.read_text() for path in bench.results.glob("stage/**/rfm_job.sh")]
+    assert bool(scripts) == (not said), done.output
+    for script in scripts:
+        # The last one counts: Slurm starts the MPI of the container by what that knows.
+        assert re.findall(r"SLURM_MPI_TYPE=(\w+)", script) == ["pmix", "pmi2"]
+        (launch,) = re.findall("^srun .*", script, re.MULTILINE)
+        assert f'/rank-gpu.sh "$assay_stage"/witness.sh inside apptainer exec --nv {SIF}' in launch
+        assert "--gpu-affinity 0:1" in launch
+        assert "/gpu-state.sh" in script
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ operation per cycle. The metric is a share of that one, where the partition name
 
 On the host, the study runs xhpl of the stack. On GPUs, it runs NVIDIA's HPL, installed outside of
 the stack or in its own container, with one rank for each GPU, bound near it. The container has its
-own MPI and libraries. The release must fit the GPUs (:mod:`assay.gpu.hpl_releases`): V100 needs
+own MPI and libraries. The release must fit the GPUs (`src/assay/gpu/accelerators.yaml`): V100 needs
 21.4 (`hpc-benchmarks:21.4-hpl`). The GPU part has not yet been run on hardware.
 """
 
@@ -33,7 +33,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-from assay.gpu import accelerator, gpu_health, hpl_releases
+from assay.gpu import accelerator, gpu_health
 from assay.gpu.bases import GpuState
 from assay.parse import hpl
 from assay.run import Figure, Peak
@@ -183,9 +183,9 @@ class GpuHplStudy(GpuState, HplStudyBase):
     def release_of_the_program(self):
         stack = self.current_environ
         gpu = self.current_partition.extras.get("hardware", {}).get("gpu", "")
-        if why := hpl_releases.does_not_run(gpu, stack.extras.get("hpl_gpu_release", "")):
+        if why := self.accelerator.hpl_does_not_run(gpu, stack.extras.get("hpl_gpu_release", "")):
             raise ConfigError(f"the stack {stack.name}: hpl_gpu_release: {why}")
-        its = hpl_releases.releases_of(gpu)
+        its = self.accelerator.releases_of(gpu)
         stated = "hpl_gpu_block" in stack.extras or its is None
         self.block = self.stack_extra("hpl_gpu_block") if stated else its.block
 

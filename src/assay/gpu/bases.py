@@ -35,14 +35,6 @@ UNBOUND = {
     "SLURM_CPU_BIND": "none",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "PRTE_MCA_hwloc_default_binding_policy": "none",  # Open MPI 5
-    "MV2_ENABLE_AFFINITY": "0",
-    "I_MPI_PIN": "off",
-}
-
-#: Who binds the ranks -> what helps a rank that is far from its GPU.
-REMEDIES = {
-    "suite": "the job may use no processor near it: does it have its nodes alone?",
-    "launcher": "the site leaves that to its launcher: remove the extra binding",
 }
 
 
@@ -111,15 +103,12 @@ class GpuState(GpusOfNode):
 
     @property
     def binding(self) -> str:
-        """Who puts the ranks beside their GPUs, ``suite`` or ``launcher``: extra ``binding``.
-
-        :raises reframe.core.exceptions.ConfigError: the site says something else.
-        """
+        """Who puts ranks beside their GPUs, ``suite`` or ``launcher``; else raises ConfigError."""
         said: str = self.current_partition.extras.get("binding", "suite")
-        if said in ("suite", "launcher"):
-            return said
-        why = f"extras: binding is {said!r}; write launcher, or leave it out"
-        raise misdescribed(self.current_partition, why)
+        if said not in ("suite", "launcher"):
+            why = f"extras: binding is {said!r}; write launcher, or leave it out"
+            raise misdescribed(self.current_partition, why)
+        return said
 
     def give_each_rank_its_gpu(self) -> None:
         """Starts the ranks by a script that gives each its GPU, and the processors near it."""
@@ -144,7 +133,9 @@ class GpuState(GpusOfNode):
         files = sorted(Path().glob(gpu_health.OF_RANKS))
         self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
         self.record.proof["state"] = gpu_health.record(before, after)
-        remedy = REMEDIES[self.binding]
+        remedy = "the job may use no processor near it: does it have its nodes alone?"
+        if self.binding == "launcher":
+            remedy = "the site leaves that to its launcher: remove the extra binding"
         return [*problems, *gpu_health.far(before, self._taken, host, remedy)]
 
     def _causes(self) -> list[str]:
@@ -228,6 +219,9 @@ class GpuMixin(GpuState, UcxMixin):
         """Adds processes that used another GPU than theirs."""
         problems: list[str] = super().examine(parsed)
         self.record.proof["gpus"] = [[*taken[:4]] for taken in self._taken]
+        if self.way.has_rdma and gpu_paths.CONFIGURATIONS[self.way.configuration].rdma:
+            problems += gpu_health.unreachable(self.accelerator, self._taken)
+            self.record.proof["rdma"] = {taken.host: taken.rdma for taken in self._taken}
         return [*problems, *gpu_health.others(self.accelerator, ucx.said(Path()), self._taken)]
 
     def path_problems(self, sent: Sent, said: str, processes: int) -> list[str]:

@@ -12,8 +12,7 @@ question               answer
 GPU to be taken        what ``rank-gpu.sh`` or the job script writes into ``gpu.HOST.NUMBER``
 GPU that was used      ``cuda/GPU1`` in the tables of UCX from 1.16 on: the number among those that
 \\                      the process sees, as on emulated GPUs (docs/vgpu.md)
-processors near it     ``local_cpulist`` of its PCI device; on the node of the job also the column
-\\                      ``CPU Affinity`` of ``nvidia-smi topo -m``
+processors near it     ``local_cpulist`` of its PCI device, or else ``nvidia-smi topo -m``
 =====================  ===========================================================================
 
 Not yet run on hardware. Where a question has no answer, nothing is judged. The state of GPUs of AMD
@@ -194,9 +193,9 @@ class Taken(NamedTuple):
     :ivar uuid: of the GPU, ``unknown`` if no program named it.
     :ivar pid: 0 if unknown.
     :ivar number: of the GPU among those that the process sees.
-    :ivar cpus: the processors that it may run on.
-    :ivar near: those near its GPU, as the kernel says; empty if it does not.
+    :ivar near: the processors near its GPU, as the kernel says; empty if it does not.
     :ivar network: those near its network device; empty if it has none, or that is unknown.
+    :ivar rdma: by what an adapter can reach the memory of its GPU, see ``rank-gpu.sh``.
     """
 
     host: str
@@ -208,6 +207,7 @@ class Taken(NamedTuple):
     cpus: frozenset[int]
     near: frozenset[int]
     network: frozenset[int]
+    rdma: str
 
 
 def taken(text: str) -> Taken | None:
@@ -215,8 +215,8 @@ def taken(text: str) -> Taken | None:
     words = text.split()
     if len(words) != len(Taken._fields) or not (words[4].isdigit() and words[5].isdigit()):
         return None
-    host, rank, visible, uuid, pid, number, *lists = words
-    return Taken(host, rank, visible, uuid, int(pid), int(number), *map(numbers, lists))
+    host, rank, visible, uuid, pid, number, *lists, rdma = words
+    return Taken(host, rank, visible, uuid, int(pid), int(number), *map(numbers, lists), rdma)
 
 
 def used(gpu: Accelerator, log: UcxLog) -> dict[Process, set[int]]:
@@ -258,23 +258,38 @@ def together(gpu: Accelerator, log: UcxLog, wanted: int) -> list[str]:
 def far(reading: Reading, taken: Iterable[Taken], host: str, remedy: str) -> list[str]:
     """Processes that run on no processor near their GPU, one line each; notes on what is unknown.
 
-    :param reading: the state of the GPUs of the node `host`, which counts where the kernel did not
-        say to the process which processors are near.
+    :param reading: of the GPUs of the node `host`; it counts where the kernel says nothing.
     """
     problems: list[str] = []
     for one in taken:
         each = reading.named(one.uuid) if one.host == host else None
         near = one.near or numbers(each.cpus if each else "")
-        who, gpu = f"rank {one.rank} of {one.host}", str(each or one.uuid)
-        if near and one.cpus and not near & one.cpus:
+        who, gpu = f"rank {one.rank} of {one.host}", each or one.uuid
+        if not near:
+            problems.append(Note(f"{who}: which processors are near its GPU is not known ({gpu})"))
+        elif one.cpus and not near & one.cpus:
             said = f"{who} runs on processors {_listed(one.cpus)}, far from {gpu}, which is near "
             problems.append(f"{said}{_listed(near)}: {remedy}")
-        elif not near:
-            problems.append(Note(f"{who}: which processors are near its GPU is not known ({gpu})"))
         elif one.network and not near & one.network:
-            said = f"{who} and {gpu} are far from the network device, which is near processors "
-            problems.append(Note(f"{said}{_listed(one.network)}"))
+            there = f"the network device, which is near {_listed(one.network)}"
+            problems.append(Note(f"{who} and {gpu} are far from {there}"))
     return problems
+
+
+def unreachable(gpu: Accelerator, taken: Iterable[Taken]) -> list[str]:
+    """Nodes on which no adapter reaches the memory of the GPUs, one line each, or a note.
+
+    There are nvidia-peermem, and dma-buf of Linux and the open module (NVIDIA's GPU Operator).
+    """
+    found, hosts = [], {one.host: one.rdma for one in taken}
+    for host, rdma in hosts.items() if gpu.peer_memory else ():
+        said = f"{host} has no kernel module {gpu.peer_memory[0]}"
+        if rdma == "no":
+            why = "nor an open one of the GPUs: its adapters cannot reach their memory; load it"
+            found.append(f"{said}, {why}")
+        elif rdma in ("open", "unknown"):
+            found.append(Note(f"{said}, and does not show another way to the memory of its GPUs"))
+    return found
 
 
 def _listed(cpus: Iterable[int]) -> str:

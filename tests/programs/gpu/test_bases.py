@@ -13,6 +13,7 @@ import subprocess
 import pytest
 import shell
 from bench import DATA, ROOT, STUDY, Recorded, live_program, run_reframe
+from msgspec.structs import replace
 
 from assay.gpu import gpu_health
 from assay.gpu.accelerator import CUDA, ROCM
@@ -46,7 +47,7 @@ def logs(tls=ALL, lanes=IPC, more=""):
 def gpus(*numbers):
     """The files of rank-gpu.sh. ReFrame's local launcher starts no ranks that could write them."""
     return {
-        f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu} 0 {gpu} unknown unknown unknown\n"
+        f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu} 0 {gpu} unknown unknown unknown unknown\n"
         for rank, gpu in enumerate(numbers)
     }
 
@@ -116,7 +117,7 @@ RUNS = {
             "neither OSU nor this UCX says where the buffers were",
         ),
         "far": (
-            latency(files={**logs(), **gpus(0), "gpu.vm.1": "vm 1 all GPU-1 0 1 8-9 0-3 0-3\n"}),
+            latency(files={**logs(), **gpus(0), "gpu.vm.1": "vm 1 all GPU-1 0 1 8-9 0-3 0-3 no\n"}),
             "rank 1 of vm runs on processors 8-9, far from GPU-1, which is near 0-3: the job may",
         ),
         "unknown-gpu": (
@@ -124,7 +125,7 @@ RUNS = {
                 files={
                     **logs(),
                     **gpus(0, 1),
-                    "gpu.vm.0": "vm 0 all unknown 0 0 0 unknown unknown\n",
+                    "gpu.vm.0": "vm 0 all unknown 0 0 0 unknown unknown no\n",
                 }
             ),
             "which GPU a rank took is not known",
@@ -172,6 +173,22 @@ def test_a_healthy_run_passes_and_what_a_run_must_not_hide_is_red(bench, configu
             "no-ipc": ("no lane", {"posix/memory"}),
         }[configuration]
     )
+
+
+@pytest.mark.parametrize("configuration", ["all", "no-rdma"])
+def test_an_adapter_that_cannot_reach_the_memory_of_the_gpus(bench, configuration):
+    """UCX opens the device all the same, and copies through the host."""
+    extras = {"network_device": "mlx5_0:1", "nodes": 2}
+    features = ["inter-node", "infiniband", "gpu", "cuda"]
+    devices = [{"type": "gpu", "num_devices": 2}]
+    bench.partition(launcher="replay", features=features, devices=devices, extras=extras)
+    bench.record_all()
+    places = {"gpu.vm.0": "vm 0 all GPU-0 0 0 0 0-3 0-3 no\n"}
+    stack(bench, latency(files={**logs("rc,self,cuda_copy,cuda_ipc,gdr_copy"), **places}))
+    record = point_to_point(bench, configuration).case("OsuGpu ").record
+    named = [each for each in record["problems"] if "its adapters cannot reach their" in each]
+    assert bool(named) == (configuration == "all"), record["problems"]
+    assert record["proof"].get("rdma", {}) == ({"vm": "no"} if named else {})
 
 
 def test_a_partition_that_does_not_say_how_many_gpus_it_has(bench):
@@ -415,7 +432,7 @@ def test_hpl_on_gpus(bench):
 
 
 def test_hpl_on_gpus_that_fail_or_are_far_from_their_ranks(bench):
-    far = {"gpu.vm.0": "vm 0 all GPU-0 0 0 8-9 0-3 unknown\n"}
+    far = {"gpu.vm.0": "vm 0 all GPU-0 0 0 8-9 0-3 unknown no\n"}
     recorded = of_nvidia(STUDY).but(files={**STUDY.files, **far})
     run = hpl_study(bench, [], {"gpus": (recorded,)}, GPUEMU_FAULT="ecc-rises:1")
     run.says("GpuHplStudy", "uncorrected memory errors since the driver", environ="gpus")
@@ -436,7 +453,7 @@ EXEC, SIF = "apptainer exec --nv", "/opt/hpc-benchmarks-21.4-hpl.sif"
         ({"hpl_gpu_command": f"{EXEC} {SIF} hpl.sh"}, "name it as the extra image, too"),
         (
             {"hpl_gpu_command": "hpl.sh", "hpl_gpu_release": "23.5"},
-            "release 23.5 of NVIDIA's HPL does not run on v100-sxm2-32gb: take 21.4",
+            "release 23.5 does not run on v100-sxm2-32gb: take 21.4",
         ),
     ],
 )  # fmt: skip
@@ -526,8 +543,8 @@ def test_the_gpu_of_a_rank_is_known_by_its_uuid(tmp_path, gpu, visible, rank, ta
     given = {"SLURM_LOCALID": str(rank), "PATH": f"{programs}:/usr/bin:/bin", **visible}
     assert rank_gpu(tmp_path, given, gpu).returncode == 0
     (file,) = tmp_path.glob("gpu.*")
-    _, number, visible, uuid, pid, chosen, cpus, near, network = file.read_text().split()
-    assert (near, network) == ("unknown", "unknown")
+    _, number, visible, uuid, pid, chosen, cpus, *places = file.read_text().split()
+    assert places == ["unknown"] * 3
     assert (number, uuid) == (str(rank), taken)
     assert pid.isdigit() and steering.numbers(cpus) <= os.sched_getaffinity(0)
     seen = visible.count(",") + 1 if visible != "all" else 4 if gpu is CUDA else 2
@@ -560,6 +577,7 @@ def made_node(folder, near):
 
 #: Two processors that this process may use; a machine with one has it twice. No machine has NONE.
 OVER_MLX = {"UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1"}
+PEERMEM, DMABUF = "nvidia_peermem", "dma-buf"
 FIRST, LAST, NONE = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0)), "900000-900001"
 
 
@@ -588,10 +606,40 @@ def test_a_rank_is_moved_to_the_processors_near_its_gpu(  # noqa: PLR0913
     done = rank_gpu(tmp_path, given, program=program, bound=bound, binding=binding)
     assert (done.returncode, done.stdout.split()) == (0, ["Cpus_allowed_list:", str(runs_on)])
     (file,) = tmp_path.glob("gpu.*")
-    assert file.read_text().split()[-3:] == [str(runs_on), *map(str, places)]
+    assert file.read_text().split()[-4:-1] == [str(runs_on), *map(str, places)]
     problems = gpu_health.far(Reading(), [gpu_health.taken(file.read_text())], "", "")
     red = [problem for problem in problems if not isinstance(problem, plan.Note)]
     assert bool(red) == (places[0] not in ("unknown", runs_on))
+
+
+@pytest.mark.parametrize(
+    ("said", "kernel", "module", "rdma"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01", "5.14.0", "", "no"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01", "4.18.0", PEERMEM, PEERMEM),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54",
+            "5.14.0-4.el9",
+            "",
+            DMABUF,
+        ),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54", "5.4.0-1", "", "open"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54", "6.8.0", "", DMABUF),
+        (None, "6.8.0", "", "unknown"),
+    ],
+)
+def test_by_what_an_adapter_reaches_the_memory_of_the_gpus(tmp_path, said, kernel, module, rdma):
+    given = {"SLURM_LOCALID": "0", **made_node(tmp_path, {})}
+    script = f'[ "$1" != -r ] || exec echo {kernel}\nexec /bin/uname "$@"'
+    shell.program(tmp_path / "bin", "uname", script)
+    if said:
+        (tmp_path / "version").write_text(f"{said}  Fri\nGCC version:  gcc 11\n")
+    if module:
+        (tmp_path / "sys/module" / module).mkdir(parents=True)
+    gpu = replace(CUDA, kernel_module=str(tmp_path / "version"))
+    assert rank_gpu(tmp_path, given, gpu).returncode == 0
+    (file,) = tmp_path.glob("gpu.*")
+    assert file.read_text().split()[-1] == rdma
 
 
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):

@@ -250,9 +250,9 @@ def test_no_text_breaks_the_parser():
 
 
 def taken(  # noqa: PLR0913
-    rank, uuid, pid=0, number=0, *, cpus="0", places="unknown unknown"
+    rank, uuid, pid=0, number=0, *, cpus="0", places="unknown unknown", rdma="unknown"
 ):
-    return gpu_health.taken(f"vm {rank} all {uuid} {pid} {number} {cpus} {places}")
+    return gpu_health.taken(f"vm {rank} all {uuid} {pid} {number} {cpus} {places} {rdma}")
 
 
 def log(name):
@@ -337,6 +337,33 @@ def test_a_node_that_does_not_say_where_its_gpus_are(uuid):
     reading = changed(("CPU Affinity", "Other"))
     (note,) = gpu_health.far(reading, [taken(0, uuid, cpus="99")], "vm", "")
     assert isinstance(note, plan.Note)
+
+
+@pytest.mark.parametrize(
+    ("rdma", "said"),
+    [
+        ("nvidia_peermem", ""),
+        ("nv_peer_mem", ""),
+        ("dma-buf", ""),
+        (
+            "no",
+            "vm has no kernel module nvidia_peermem, nor an open one of the GPUs: its adapters",
+        ),
+        (
+            "open",
+            "Note: vm has no kernel module nvidia_peermem, and does not show another way to the",
+        ),
+        ("unknown", "Note: vm has no kernel module"),
+    ],
+)
+def test_a_node_whose_adapters_cannot_reach_the_memory_of_its_gpus_is_named(rdma, said):
+    ranks = [taken(0, "GPU-a", rdma=rdma), taken(1, "GPU-b", rdma=rdma)]
+    found = gpu_health.unreachable(CUDA, ranks)
+    assert len(found) == bool(said)
+    for each in found:
+        assert said in (f"Note: {each}" if isinstance(each, plan.Note) else each)
+    # AMD's driver needs no module for it.
+    assert gpu_health.unreachable(ROCM, ranks) == []
 
 
 @pytest.mark.parametrize("torn", ["", "vm 0 all GPU-a", "vm 0 all GPU-a x 0 1"])

@@ -13,7 +13,7 @@
 #
 # The file gpus.sh beside it says what differs by vendor (assay.gpu.accelerator), and who binds.
 set -u
-visible='' renumbering='' binding=suite
+visible='' renumbering='' binding=suite peer_memory='' kernel_module=''
 # shellcheck source=/dev/null
 . "$(dirname "$0")/gpus.sh" || exit 1
 LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${PMI_LOCAL_RANK:-}}}
@@ -60,7 +60,23 @@ network=$(near "$root/class/$folder/device")
 if [ "$binding" = suite ]; then
     taskset -pc "${beside:-$network}" $$ >/dev/null 2>&1
 fi
+
+# By what a network adapter reaches the memory of the GPUs: a module for it, or dma-buf, which the open
+# kernel module of the GPUs and Linux 5.12 have. `open` is without that Linux, `no` is neither.
+rdma=unknown
+if read -r said <"$kernel_module"; then
+    case $said in
+    *'Open Kernel Module'*)
+        rdma=$(uname -r | awk -F . '{ print ($1 > 5 || ($1 == 5 && $2 + 0 >= 12)) ? "dma-buf" : "open" }')
+        ;;
+    *) rdma=no ;;
+    esac
+fi 2>/dev/null
+for module in $peer_memory; do
+    [ ! -e "$root/module/$module" ] || rdma=$module
+done
+
 cpus=$(awk '$1 == "Cpus_allowed_list:" { print $2 }' /proc/self/status)
 echo "$(uname -n) $LOCAL_RANK ${chosen:-all} ${gpu:-unknown} $$ ${number:-0} ${cpus:-unknown}" \
-    "${beside:-unknown} ${network:-unknown}" >"gpu.$(uname -n).$LOCAL_RANK"
+    "${beside:-unknown} ${network:-unknown} $rdma" >"gpu.$(uname -n).$LOCAL_RANK"
 exec "$@"

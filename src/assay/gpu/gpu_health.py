@@ -216,7 +216,8 @@ def taken(text: str) -> Taken | None:
     if len(words) != len(Taken._fields) or not (words[4].isdigit() and words[5].isdigit()):
         return None
     host, rank, visible, uuid, pid, number, *lists, rdma = words
-    return Taken(host, rank, visible, uuid, int(pid), int(number), *map(numbers, lists), rdma)
+    cpus, near, network = map(numbers, lists)
+    return Taken(host, rank, visible, uuid, int(pid), int(number), cpus, near, network, rdma)
 
 
 def used(gpu: Accelerator, log: UcxLog) -> dict[Process, set[int]]:

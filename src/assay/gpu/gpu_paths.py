@@ -24,9 +24,8 @@ buffers        1.16 and on       number of processes with a table of tagged mess
 gdrcopy        all               no log of UCX shows it (src/ucp/core/ucp_worker.c:2227 of v1.22.0
                                  leaves these endpoints out). Instead: no warning about the name;
                                  what libgdrapi itself says at its first copy; the ratio on/off
-RDMA           all               what the kernel of each node has for it (``rank-gpu.sh``), because
-\\                                UCX opens the device without it if the adapter knows dma-buf;
-\\                                the ratio on/off at 1 MiB
+RDMA           all               the kernel of each node (``rank-gpu.sh``): UCX opens a device
+\\                                that knows dma-buf without it; the ratio on/off at 1 MiB
 TCP            all               the tables, as in :func:`assay.parse.ucx_log.carriers`
 =============  ================  =================================================================
 

@@ -26,7 +26,7 @@ chosen=$(printenv "$visible")
 # Record this GPU by its UUID: the meaning of a number depends on the GPUs that a rank can see.
 # The number is that among the visible GPUs, by which UCX names the GPU. The kernel writes an address
 # on the bus as 0000:1b:00.0, nvidia-smi as 00000000:1B:00.0.
-read -r gpu number bus <<END
+read -r gpu number bus <<WORDS
 $(uuids 2>/dev/null | awk -F '[, ]+' -v visible="$chosen" -v rank="$LOCAL_RANK" '
     { uuid[NR - 1] = $1; bus[$1] = tolower(substr($2, length($2) - 11)) }
     END {
@@ -37,7 +37,7 @@ $(uuids 2>/dev/null | awk -F '[, ]+' -v visible="$chosen" -v rank="$LOCAL_RANK" 
         if (it in uuid) it = uuid[it]
         print it, rank % n, bus[it]
     }')
-END
+WORDS
 for name in $renumbering; do
     [ -z "$(printenv "$name")" ] || gpu=unknown bus=''
 done

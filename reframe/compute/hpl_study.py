@@ -5,8 +5,8 @@ Cases:     nodes 1, 2, 3, 4, 8, 16, 32
 Runs:      xhpl; what the stack's hpl_gpu_command says
 Where:     +intra-node, or +inter-node, or +intra-node +gpu, or +inter-node +gpu
 Stacks:    +hpl, or +hpl-gpu
-Proves:    exit code 0 and a complete output; one world of the ranks asked for; a pass clears
-           processor and GPU
+Proves:    exit code 0 and a complete output; one world of the ranks asked for; the health of each
+           GPU; a pass clears processor and GPU
 Judged by: references of performance [GFLOP/s]; the peak of each
 Takes:     at most 480 min for a launch; in the smoke profile: 0 of 14 cases
 
@@ -22,9 +22,9 @@ taken from defines it so. Vendors state a higher peak, because a core of today d
 operation per cycle. The metric is a share of that one, where the partition names its hardware.
 
 On the host, the study runs xhpl of the stack. On GPUs, it runs NVIDIA's HPL, installed outside of
-the stack or in its own container, with one rank for each GPU. The release must fit the GPUs:
-current releases need compute capability 8.0 or above, V100 needs 21.4 (`hpc-benchmarks:21.4-hpl`).
-The GPU part has not yet been run on hardware.
+the stack or in its own container, with one rank for each GPU, bound near it. The container has its
+own MPI and libraries. The release must fit the GPUs (`src/assay/gpu/accelerators.yaml`): V100 needs
+21.4 (`hpc-benchmarks:21.4-hpl`). The GPU part has not yet been run on hardware.
 """
 
 import shlex
@@ -33,8 +33,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.exceptions import ConfigError
 
-from assay.gpu import accelerator
-from assay.gpu.bases import GpusOfNode
+from assay.gpu import accelerator, gpu_health
+from assay.gpu.bases import GpuState
 from assay.parse import hpl
 from assay.run import Figure, Peak
 from assay.run.linpack import HplCheck
@@ -44,6 +44,9 @@ from assay.workloads.sizing import Grid, Layout
 
 #: Numbers of nodes. A partition runs those up to its extra `nodes`.
 NODES = (1, 2, 3, 4, 8, 16, 32)
+
+#: How the names of files with an image of a container end.
+IMAGES = (".sif", ".simg", ".sqsh")
 
 #: Share of a GPU's memory that the matrix may take. The program needs the rest.
 GPU_FRACTION = 0.85
@@ -114,7 +117,7 @@ class HplStudy(HplStudyBase):
 
 
 @rfm.simple_test
-class GpuHplStudy(GpusOfNode, HplStudyBase):
+class GpuHplStudy(GpuState, HplStudyBase):
     """NVIDIA's HPL, with one rank for each GPU. Not yet run on hardware."""
 
     valid_prog_environs = ["+hpl-gpu"]
@@ -126,6 +129,11 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
     def describe(self):
         self.descr = f"HPL on the GPUs of {self.nodes} nodes"
         self.on_partitions("+gpu")
+
+    @property
+    def accelerator(self):
+        # Where the GPUs are those of another vendor, the case has ended.
+        return accelerator.CUDA
 
     @run_after("setup")
     def an_hpl_for_these_gpus(self):
@@ -172,18 +180,34 @@ class GpuHplStudy(GpusOfNode, HplStudyBase):
         return int(self.gpus_of_a_node() * gigabytes * 2**30), GPU_FRACTION
 
     @run_after("setup")
-    def block_of_the_program(self):
-        self.block = self.stack_extra("hpl_gpu_block")
+    def release_of_the_program(self):
+        stack = self.current_environ
+        gpu = self.current_partition.extras.get("hardware", {}).get("gpu", "")
+        if why := self.accelerator.hpl_does_not_run(gpu, stack.extras.get("hpl_gpu_release", "")):
+            raise ConfigError(f"the stack {stack.name}: hpl_gpu_release: {why}")
+        its = self.accelerator.releases_of(gpu)
+        stated = "hpl_gpu_block" in stack.extras or its is None
+        self.block = self.stack_extra("hpl_gpu_block") if stated else its.block
 
     @run_before("run")
     def command(self):
-        words = shlex.split(self.stack_extra("hpl_gpu_command"))
+        stack, words = self.current_environ, shlex.split(self.stack_extra("hpl_gpu_command"))
+        images = [word for word in words if word.endswith(IMAGES)]
+        for path in filter(None, (stack.extras.get("image"), *images)):
+            if not path.startswith("/"):
+                why = "jobs run in their stage directories: write the path of the image from / on"
+                raise ConfigError(f"the stack {stack.name}: {path} is no absolute path, and {why}")
+        if images and "image" not in stack.extras:
+            why = "name it as the extra image, too: its MPI and its libraries are then its own"
+            raise ConfigError(f"the stack {stack.name}: hpl_gpu_command starts {images[0]}: {why}")
+        self.give_each_rank_its_gpu()
         self.executable, *self.executable_opts = map(shlex.quote, words)
-        self.executable_opts += ["--dat", self.input_name]
+        # The script may work in a directory of its own.
+        self.executable_opts += ["--dat", f'"$assay_stage"/{self.input_name}']
         self.executable_opts += ["--gpu-affinity", ":".join(map(str, range(self.gpus_of_a_node())))]
 
     def examine(self, parsed):
-        problems = super().examine(parsed)
+        problems = super().examine(parsed) + gpu_health.shared(self._taken)
         if parsed and parsed.program != self.program:
             problems.append(f"{parsed.program} ran, which computes on the host's cores")
         return problems

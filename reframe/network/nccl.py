@@ -117,6 +117,7 @@ class NcclBase(GpuState, MpiCheck):
         self.keep_files.append(LOGS)
         self.executable_opts = ["-b", "8", "-e", str(self.largest), "-f", "2", "-g", "1"]
         self.executable_opts += ["-c", "1", "-n", str(ITERATIONS)]
+        self.give_each_rank_its_gpu()
 
     def read(self):
         logs = [path.read_text(errors="replace") for path in sorted(Path().glob(LOGS))]

@@ -29,7 +29,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from assay.declared import OF_NETWORK
 from assay.gpu import gpu_health, gpu_paths
-from assay.gpu.bases import GpuMixin
+from assay.gpu.bases import RANK_GPU, GpuMixin
 from assay.gpu.gpu_paths import Sent
 from assay.opinions import pair, perftest
 from assay.opinions.parse import ucx_perftest
@@ -178,9 +178,13 @@ class UcxGpuBetween(UcxGpu):
             host="$(uname -n)",
         )  # fmt: skip
         visible = self.accelerator.restricted(self.gpus, REFUSED_FILE)
-        self.prerun_cmds += [*visible, *perftest.server(wrapper=witness)]
-        second = ["--nodes=1", "--ntasks=1", "--relative=1"]
-        self.job.launcher.options = [*self.job.launcher.options, *second, witness]
+        # The job script starts the server, as the first rank of its node.
+        by_gpu = f'env SLURM_LOCALID=0 "$assay_stage"/{RANK_GPU.name} {witness}'
+        self.prerun_cmds += [*visible, *perftest.server(wrapper=by_gpu)]
+        launcher = self.job.launcher
+        launcher.options = [*launcher.options, "--nodes=1", "--ntasks=1", "--relative=1"]
+        self.give_each_rank_its_gpu()
+        launcher.options = [*launcher.options, witness]
         self.postrun_cmds += pair.END_OF_SERVER
 
     def examine(self, parsed):

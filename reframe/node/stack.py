@@ -53,9 +53,14 @@ class StackHas(StrictCheck):
             name = catalogue.executable(self.program, stack.extras)
         except ConfigError as error:
             self.leave_out("undescribed", True, str(error))
-        self.name_of_program = name
-        # For an image, look inside of it: the programs on PATH outside are wrappers.
+        # For an image, look inside of it: the programs on PATH outside are wrappers, if there are
+        # any. The command of NVIDIA's HPL starts the container itself.
         sh = f"{IN_IMAGE} sh" if "image" in stack.extras else "sh"
+        *start, last = shlex.split(stack.extras.get("hpl_gpu_command", name))
+        if start and "image" in stack.extras:
+            name = last if self.program == "hpl-gpu" else name
+            sh = shlex.join([*start, "sh"])
+        self.name_of_program = name
         find = shlex.quote(f"command -v {shlex.quote(name)}")
         self.prerun_cmds += [f"program=$({sh} -c {find})", 'echo "$program"']
         # A script or a static program has no libraries, and ldd says so with exit code 1.

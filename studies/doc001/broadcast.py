@@ -14,7 +14,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after, run_before
 
 from assay.declared import OF_NETWORK
-from assay.gpu.bases import GpusOfNode
+from assay.gpu.bases import GpuState
 from assay.prove.launch import REFUSED_FILE
 from assay.run import Figure, MpiCheck, TransportMixin
 
@@ -147,7 +147,7 @@ class BcastStream(StreamMixin, TransportMixin, MpiCheck):
 
 
 @rfm.simple_test
-class BcastStreamGpu(StreamMixin, GpusOfNode, MpiCheck):
+class BcastStreamGpu(StreamMixin, GpuState, MpiCheck):
     """The same, and each worker copies each frame to its GPU and back. Not yet run on hardware."""
 
     tags = {"network"}
@@ -163,3 +163,7 @@ class BcastStreamGpu(StreamMixin, GpusOfNode, MpiCheck):
     def a_gpu_for_each_rank(self):
         self.leave_out("too-small", self.num_tasks < 2, "a source and a worker need 2 GPUs")
         self.take_gpus(self.num_tasks_per_node)
+
+    @run_before("run")
+    def beside_its_gpu(self):
+        self.give_each_rank_its_gpu()

@@ -31,6 +31,19 @@ def test_the_programs_of_a_stack(bench):
     run.says("StackHas %program=hpcc", said, environ="torn")
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_the_hpl_of_a_container_is_looked_for_inside_of_it(bench, there):
+    inside = bench.program("inside", "hpl.sh" if there else "other.sh", "#!/bin/sh\n")
+    script = f'#!/bin/sh\nshift 2\nPATH={inside}:$PATH exec "$@"\n'
+    path = bench.program("outside", "apptainer", script)
+    words = {"image": "/opt/hpl.sif", "hpl_gpu_command": "apptainer exec /opt/hpl.sif hpl.sh"}
+    bench.partition()
+    bench.stack("hpl", ["hpl-gpu"], path, **words)
+    run = bench.run("-n", "StackHas%program=hpl-gpu$", path="reframe/node/stack.py")
+    said = "" if there else "hpl.sh is not on PATH, though the stack names it; the extra hpl_gpu_c"
+    run.says("StackHas %program=hpl-gpu", said, environ="hpl")
+
+
 def test_a_transport_that_is_not_there_is_said(bench):
     bench.partition(features=["intra-node", "posix"])
     listing = "# Memory domain: tcp\n#      Transport: tcp\n#         Device: lo\n"

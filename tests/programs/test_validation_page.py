@@ -39,7 +39,7 @@ def cases(tmp_path_factory):
     lines = (ROOT / "studies/tests.txt").read_text().splitlines()
     selected = f"^(?!{'|'.join(line for line in lines if not line.startswith('#'))})"
     arguments = ("-c", "reframe", "-R", "--system=ibisco", "--mode", "paper-full", "-x", selected)
-    given = {"ASSAY_DEADLINE": "1s", "ASSAY_HPL_GPU": "hpl.sh"}
+    given = {"ASSAY_DEADLINE": "1s", "ASSAY_HPL_GPU": "/opt/hpl.sif"}
     run = run_reframe(config, results, *arguments, "-r", **given)
     plan = run_folder.read_plan(results / run_folder.LATEST)
     assert plan is not None, run.output

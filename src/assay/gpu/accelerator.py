@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,15 @@ from reframe.core.exceptions import ConfigError
 
 from assay import files
 from assay.workloads.osu import numbers
+
+
+class Releases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Releases of an HPL for the GPUs of one generation; the file says what the keys mean."""
+
+    first: str
+    block: int
+    source: str
+    last: str = ""
 
 
 class Accelerator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,9 +41,12 @@ class Accelerator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: dict[str, str] = {}
     state: dict[str, str] = {}
     driver: tuple[str, str] = ("", "")
+    peer_memory: tuple[str, ...] = ()
+    kernel_module: str = ""
     renumbering: tuple[str, ...] = ()
     reduces_since: tuple[int, int] = (0, 0)
     hpl: str = ""
+    hpl_releases: dict[str, Releases] = {}
     unproven: str = ""
 
     @property
@@ -58,7 +71,7 @@ class Accelerator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         :param refused: the file that gets the reason if there are fewer.
         """
         return [
-            f"gpus=${{{self.visible}:-$({self.uuids} | paste -s -d ,)}}",
+            f"gpus=${{{self.visible}:-$({self.uuids} | grep -o '^[^, ]*' | paste -s -d ,)}}",
             f'export {self.visible}=$(echo "$gpus" | cut -d , -f 1-{number})',
             f"if [ $(echo ${self.visible} | tr , ' ' | wc -w) -ne {number} ]; then",
             f'  echo "{number} GPUs are needed, the job sees: ${{gpus:-none}}" >{refused}',
@@ -66,13 +79,28 @@ class Accelerator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "fi",
         ]
 
-    def for_ranks(self) -> str:
-        """What ``rank-gpu.sh`` has to know, as a shell script that it reads."""
-        return (
-            f"visible={self.visible}\n"
-            f"renumbering='{' '.join(self.renumbering)}'\n"
-            f"uuids() {{ {self.uuids}; }}\n"
-        )
+    def for_ranks(self, binding: str) -> str:
+        """What ``rank-gpu.sh`` has to know, and who binds: ``suite`` or ``launcher``."""
+        words = {
+            "visible": self.visible, "renumbering": " ".join(self.renumbering), "binding": binding,
+            "peer_memory": " ".join(self.peer_memory), "kernel_module": self.kernel_module,
+        }  # fmt: skip
+        lines = [f"{name}={shlex.quote(value)}\n" for name, value in words.items()]
+        return "".join([*lines, f"uuids() {{ {self.uuids}; }}\n"])
+
+    def releases_of(self, gpu: str) -> Releases | None:
+        """Those of its HPL for a GPU, by its name in ``site-config/hardware``; None if unknown."""
+        known = self.hpl_releases.items()
+        return next((its for name, its in known if re.match(rf"({name})\b", gpu)), None)
+
+    def hpl_does_not_run(self, gpu: str, release: str) -> str:
+        """Why a release of its HPL does not run on a GPU; empty if it may, or nobody knows."""
+        its = self.releases_of(gpu)
+        last = (its.last if its else "") or release
+        if not (its and release) or numbers(its.first) <= numbers(release) <= numbers(last):
+            return ""
+        known = its.first if its.first == its.last else f"{its.first} or newer"
+        return f"release {release} does not run on {gpu}: take {known}"
 
     def found(self, said: str) -> list[str]:
         """The GPUs in an output of :attr:`listing`, as it names them."""

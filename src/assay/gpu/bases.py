@@ -20,6 +20,7 @@ from assay.gpu.parse.nvidia_smi import Reading
 from assay.parse import Parsed
 from assay.prove import transports
 from assay.run import ucx
+from assay.run.site import misdescribed
 from assay.run.ucx import UcxMixin
 
 #: The script that prints the state of the GPUs, as it is named in the stage directory.
@@ -28,6 +29,13 @@ STATE = "gpu-state.sh"
 #: Chooses the processors of two processes without MPI; gives each rank of an MPI its GPU.
 SCRIPTS = Path(assay.gpu.node.__file__).parent
 NEAR_CORES, RANK_GPU = SCRIPTS / "near-cores.sh", SCRIPTS / "rank-gpu.sh"
+
+#: Variables by which launchers and MPI libraries bind no rank: the script binds it by its GPU.
+UNBOUND = {
+    "SLURM_CPU_BIND": "none",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",  # Open MPI 5
+}
 
 
 class GpusOfNode(rfm.RegressionTestPlugin):
@@ -93,8 +101,27 @@ class GpuState(GpusOfNode):
             self.prerun_cmds.append(f'{read} >"$assay_stage/{before}"')
             self.postrun_cmds.append(f'{read} >"$assay_stage/{after}"')
 
+    @property
+    def binding(self) -> str:
+        """Who puts ranks beside their GPUs, ``suite`` or ``launcher``; else raises ConfigError."""
+        said: str = self.current_partition.extras.get("binding", "suite")
+        if said not in ("suite", "launcher"):
+            why = f"extras: binding is {said!r}; write launcher, or leave it out"
+            raise misdescribed(self.current_partition, why)
+        return said
+
+    def give_each_rank_its_gpu(self) -> None:
+        """Starts the ranks by a script that gives each its GPU, and the processors near it."""
+        if vendor := self.accelerator:
+            if self.binding == "suite":
+                self.env_vars |= UNBOUND
+            shutil.copy(RANK_GPU, self.stagedir)
+            (Path(self.stagedir) / "gpus.sh").write_text(vendor.for_ranks(self.binding))
+            launcher = self.job.launcher
+            launcher.options = [*launcher.options, f'"$assay_stage"/{RANK_GPU.name}']
+
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Keeps the state of the GPUs on the node of the job."""
+        """Adds processes far from their GPUs; keeps the state of those on the node of the job."""
         problems: list[str] = super().examine(parsed)
         vendor, host = self.accelerator, self._launched.host if self._launched else ""
         self._readings = before, after = [
@@ -103,8 +130,13 @@ class GpuState(GpusOfNode):
             else Reading()
             for pattern in gpu_health.FILES
         ]
+        files = sorted(Path().glob(gpu_health.OF_RANKS))
+        self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
         self.record.proof["state"] = gpu_health.record(before, after)
-        return problems
+        remedy = "the job may use no processor near it: does it have its nodes alone?"
+        if self.binding == "launcher":
+            remedy = "the site leaves that to its launcher: remove the extra binding"
+        return [*problems, *gpu_health.far(before, self._taken, host, remedy)]
 
     def _causes(self) -> list[str]:
         """Adds faults of the GPUs before, during and after the launch."""
@@ -183,23 +215,14 @@ class GpuMixin(GpuState, UcxMixin):
             f'"${self.accelerator.visible}" "$@")'
         )
 
-    def give_each_rank_its_gpu(self) -> None:
-        """Lets the launcher start the ranks by a script that gives each its GPU of the node."""
-        shutil.copy(RANK_GPU, self.stagedir)
-        (Path(self.stagedir) / "gpus.sh").write_text(self.accelerator.for_ranks())
-        launcher = self.job.launcher
-        launcher.options = [*launcher.options, f'"$assay_stage"/{RANK_GPU.name}']
-
     def examine(self, parsed: Parsed | None) -> list[str]:
-        """Adds processes that used another GPU than theirs, or are far from it."""
+        """Adds processes that used another GPU than theirs."""
         problems: list[str] = super().examine(parsed)
-        host = self._launched.host if self._launched else ""
-        files = sorted(Path().glob(gpu_health.OF_RANKS))
-        self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
-        here = [taken for taken in self._taken if taken.host == host]
         self.record.proof["gpus"] = [[*taken[:4]] for taken in self._taken]
-        others = gpu_health.others(self.accelerator, ucx.said(Path()), self._taken)
-        return [*problems, *gpu_health.far(self._readings[0], here), *others]
+        if self.way.has_rdma and gpu_paths.CONFIGURATIONS[self.way.configuration].rdma:
+            problems += gpu_health.unreachable(self.accelerator, self._taken)
+            self.record.proof["rdma"] = {taken.host: taken.rdma for taken in self._taken}
+        return [*problems, *gpu_health.others(self.accelerator, ucx.said(Path()), self._taken)]
 
     def path_problems(self, sent: Sent, said: str, processes: int) -> list[str]:
         """Problems of the path of the last launch; the record gets what was proven.

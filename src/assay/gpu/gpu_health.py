@@ -12,7 +12,7 @@ question               answer
 GPU to be taken        what ``rank-gpu.sh`` or the job script writes into ``gpu.HOST.NUMBER``
 GPU that was used      ``cuda/GPU1`` in the tables of UCX from 1.16 on: the number among those that
 \\                      the process sees, as on emulated GPUs (docs/vgpu.md)
-processors near it     column ``CPU Affinity`` of ``nvidia-smi topo -m``, on the node of the job
+processors near it     ``local_cpulist`` of its PCI device, or else ``nvidia-smi topo -m``
 =====================  ===========================================================================
 
 Not yet run on hardware. Where a question has no answer, nothing is judged. The state of GPUs of AMD
@@ -39,6 +39,7 @@ from assay.parse.reading import Process
 from assay.parse.ucx_log import UcxLog
 from assay.prove import counters
 from assay.prove.launch import short_name
+from assay.prove.plan import Note
 
 #: Files of a job with the state before and after the benchmark; ``*`` stands for the node.
 FILES = ("gpus.*.before", "gpus.*.after")
@@ -192,6 +193,9 @@ class Taken(NamedTuple):
     :ivar uuid: of the GPU, ``unknown`` if no program named it.
     :ivar pid: 0 if unknown.
     :ivar number: of the GPU among those that the process sees.
+    :ivar near: the processors near its GPU, as the kernel says; empty if it does not.
+    :ivar network: those near its network device; empty if it has none, or that is unknown.
+    :ivar rdma: by what an adapter can reach the memory of its GPU, see ``rank-gpu.sh``.
     """
 
     host: str
@@ -201,6 +205,9 @@ class Taken(NamedTuple):
     pid: int
     number: int
     cpus: frozenset[int]
+    near: frozenset[int]
+    network: frozenset[int]
+    rdma: str
 
 
 def taken(text: str) -> Taken | None:
@@ -208,8 +215,9 @@ def taken(text: str) -> Taken | None:
     words = text.split()
     if len(words) != len(Taken._fields) or not (words[4].isdigit() and words[5].isdigit()):
         return None
-    host, rank, visible, uuid, pid, number, cpus = words
-    return Taken(host, rank, visible, uuid, int(pid), int(number), numbers(cpus))
+    host, rank, visible, uuid, pid, number, *lists, rdma = words
+    cpus, near, network = map(numbers, lists)
+    return Taken(host, rank, visible, uuid, int(pid), int(number), cpus, near, network, rdma)
 
 
 def used(gpu: Accelerator, log: UcxLog) -> dict[Process, set[int]]:
@@ -248,18 +256,42 @@ def together(gpu: Accelerator, log: UcxLog, wanted: int) -> list[str]:
     return [f"{len(processes)} processes used {named}: {wanted} GPUs were to be used"]
 
 
-def far(reading: Reading, taken: Iterable[Taken]) -> list[str]:
-    """Processes that run on no processor near their GPU, one line each.
+def far(reading: Reading, taken: Iterable[Taken], host: str, remedy: str) -> list[str]:
+    """Processes that run on no processor near their GPU, one line each; notes on what is unknown.
 
-    :param reading: the state of the GPUs of the node that all of `taken` are on.
+    :param reading: of the GPUs of the node `host`; it counts where the kernel says nothing.
     """
-    problems = []
+    problems: list[str] = []
     for one in taken:
-        each = reading.named(one.uuid)
-        near = numbers(each.cpus) if each else frozenset()
-        if each and near and one.cpus and not near & one.cpus:
-            cpus = nodelist_abbrev([*map(str, sorted(one.cpus))]).strip("[]")
-            there = f"rank {one.rank} of {one.host} runs on processors {cpus}"
-            said = f"{there}, far from {each}, which is near {each.cpus}"
-            problems.append(f"{said}: bind the ranks by their GPUs")
+        each = reading.named(one.uuid) if one.host == host else None
+        near = one.near or numbers(each.cpus if each else "")
+        who, gpu = f"rank {one.rank} of {one.host}", each or one.uuid
+        if not near:
+            problems.append(Note(f"{who}: which processors are near its GPU is not known ({gpu})"))
+        elif one.cpus and not near & one.cpus:
+            said = f"{who} runs on processors {_listed(one.cpus)}, far from {gpu}, which is near "
+            problems.append(f"{said}{_listed(near)}: {remedy}")
+        elif one.network and not near & one.network:
+            there = f"the network device, which is near {_listed(one.network)}"
+            problems.append(Note(f"{who} and {gpu} are far from {there}"))
     return problems
+
+
+def unreachable(gpu: Accelerator, taken: Iterable[Taken]) -> list[str]:
+    """Nodes on which no adapter reaches the memory of the GPUs, one line each, or a note.
+
+    There are nvidia-peermem, and dma-buf of Linux and the open module (NVIDIA's GPU Operator).
+    """
+    found, hosts = [], {one.host: one.rdma for one in taken}
+    for host, rdma in hosts.items() if gpu.peer_memory else ():
+        said = f"{host} has no kernel module {gpu.peer_memory[0]}"
+        if rdma == "no":
+            why = "nor an open one of the GPUs: its adapters cannot reach their memory; load it"
+            found.append(f"{said}, {why}")
+        elif rdma in ("open", "unknown"):
+            found.append(Note(f"{said}, and does not show another way to the memory of its GPUs"))
+    return found
+
+
+def _listed(cpus: Iterable[int]) -> str:
+    return str(nodelist_abbrev([*map(str, sorted(cpus))])).strip("[]")

@@ -7,8 +7,8 @@ v1.22.0. The tables are for GPUs of NVIDIA. For GPUs of AMD, the names of the tr
 UCX_TLS lists the allowed transports, and never has the form ``^gdr_copy``: every UCX warns about a
 requested transport that is not there, but from 1.18 on not about a denied one. ``cuda_copy`` is in
 every list: nothing else tells UCX which pointers belong to a GPU, and without it a run crashes
-(openucx/ucx issue 3776). UCX_IB_GPU_DIRECT_RDMA=y fails if GPUDirect RDMA is not there; the default
-``try`` is silent (src/uct/ib/base/ib_md.c).
+(openucx/ucx issue 3776). UCX_IB_GPU_DIRECT_RDMA=y fails if there is neither a module for it nor
+dma-buf of the adapter; the default ``try`` is silent (src/uct/ib/base/ib_md.c).
 
 The proof of each path, in addition to UCX reading every switch (an unused one fails the test):
 
@@ -24,8 +24,8 @@ buffers        1.16 and on       number of processes with a table of tagged mess
 gdrcopy        all               no log of UCX shows it (src/ucp/core/ucp_worker.c:2227 of v1.22.0
                                  leaves these endpoints out). Instead: no warning about the name;
                                  what libgdrapi itself says at its first copy; the ratio on/off
-RDMA           all               UCX fails to open the device if RDMA is on but missing; the
-                                 ratio on/off at 1 MiB
+RDMA           all               the kernel of each node (``rank-gpu.sh``): UCX opens a device
+\\                                that knows dma-buf without it; the ratio on/off at 1 MiB
 TCP            all               the tables, as in :func:`assay.parse.ucx_log.carriers`
 =============  ================  =================================================================
 
@@ -66,6 +66,7 @@ from assay.gpu.accelerator import ACCELERATORS, Accelerator
 from assay.parse import ucx_log
 from assay.parse.ucx_log import Row, Table, UcxLog, transport_of
 from assay.prove import transports
+from assay.prove.plan import Note
 from assay.prove.transports import Proof
 
 
@@ -210,6 +211,8 @@ def prove_gpu_paths(
             sizes = ", ".join(map(str, carried.unproven)) or "any size"
             problems.append(f"UCX's log does not show what carried messages of {sizes} B")
     problems += _wrong_lanes(way, lanes)
+    if sent.sizes and (said := staged(way, log, max(sent.sizes))):
+        problems.append(Note(said))
     if way.gpu.unproven:
         problems.append(way.gpu.unproven)
     versions = sorted({version for version, _ in log.versions.values()})
@@ -241,6 +244,20 @@ def _wrong_lanes(way: Way, lanes: Collection[str]) -> list[str]:
 def _rdma(way: Way) -> dict[str, str]:
     """The switch of GPUDirect RDMA, where UCX reads it."""
     return {"UCX_IB_GPU_DIRECT_RDMA": "y" if _of(way).rdma else "n"} if way.has_rdma else {}
+
+
+def staged(way: Way, log: UcxLog, size: int) -> str:
+    """What shows that messages of this size [B] went through the memory of the host; else empty.
+
+    UCX may find that faster where the adapter is far from the GPU, so it is no fault by itself.
+    """
+    rows = (
+        row for table in log.peer_tables("rendezvous data")
+        if table.memory.startswith(way.gpu.word) for row in table.rows if _took(row, size)
+    )  # fmt: skip
+    cut = next((row.description for row in rows if "frag host" in row.description), "")
+    said = f"UCX copied messages of {size} B through the memory of the host ({cut})"
+    return said if cut and way.has_rdma and _of(way).rdma else ""
 
 
 def _buffers_elsewhere(gpu: Accelerator, log: UcxLog, buffers: str) -> list[str]:

@@ -13,9 +13,12 @@ import subprocess
 import pytest
 import shell
 from bench import DATA, ROOT, STUDY, Recorded, live_program, run_reframe
+from msgspec.structs import replace
 
+from assay.gpu import gpu_health
 from assay.gpu.accelerator import CUDA, ROCM
-from assay.prove import steering
+from assay.gpu.parse.nvidia_smi import Reading
+from assay.prove import plan, steering
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +47,7 @@ def logs(tls=ALL, lanes=IPC, more=""):
 def gpus(*numbers):
     """The files of rank-gpu.sh. ReFrame's local launcher starts no ranks that could write them."""
     return {
-        f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu} 0 {gpu} unknown\n"
+        f"gpu.vm.{rank}": f"vm {rank} all GPU-{gpu} 0 {gpu} unknown unknown unknown unknown\n"
         for rank, gpu in enumerate(numbers)
     }
 
@@ -113,8 +116,18 @@ RUNS = {
             latency(stdout=OSU_7_4.replace("OSU MPI ", "OSU MPI-CUDA ")),
             "neither OSU nor this UCX says where the buffers were",
         ),
+        "far": (
+            latency(files={**logs(), **gpus(0), "gpu.vm.1": "vm 1 all GPU-1 0 1 8-9 0-3 0-3 no\n"}),
+            "rank 1 of vm runs on processors 8-9, far from GPU-1, which is near 0-3: the job may",
+        ),
         "unknown-gpu": (
-            latency(files={**logs(), **gpus(0, 1), "gpu.vm.0": "vm 0 all unknown 0 0 0\n"}),
+            latency(
+                files={
+                    **logs(),
+                    **gpus(0, 1),
+                    "gpu.vm.0": "vm 0 all unknown 0 0 0 unknown unknown no\n",
+                }
+            ),
             "which GPU a rank took is not known",
         ),
         "built-without-cuda": (
@@ -160,6 +173,22 @@ def test_a_healthy_run_passes_and_what_a_run_must_not_hide_is_red(bench, configu
             "no-ipc": ("no lane", {"posix/memory"}),
         }[configuration]
     )
+
+
+@pytest.mark.parametrize("configuration", ["all", "no-rdma"])
+def test_an_adapter_that_cannot_reach_the_memory_of_the_gpus(bench, configuration):
+    """UCX opens the device all the same, and copies through the host."""
+    extras = {"network_device": "mlx5_0:1", "nodes": 2}
+    features = ["inter-node", "infiniband", "gpu", "cuda"]
+    devices = [{"type": "gpu", "num_devices": 2}]
+    bench.partition(launcher="replay", features=features, devices=devices, extras=extras)
+    bench.record_all()
+    places = {"gpu.vm.0": "vm 0 all GPU-0 0 0 0 0-3 0-3 no\n"}
+    stack(bench, latency(files={**logs("rc,self,cuda_copy,cuda_ipc,gdr_copy"), **places}))
+    record = point_to_point(bench, configuration).case("OsuGpu ").record
+    named = [each for each in record["problems"] if "its adapters cannot reach their" in each]
+    assert bool(named) == (configuration == "all"), record["problems"]
+    assert record["proof"].get("rdma", {}) == ({"vm": "no"} if named else {})
 
 
 def test_a_partition_that_does_not_say_how_many_gpus_it_has(bench):
@@ -341,6 +370,39 @@ def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):
     assert set(re.findall(r"-x (\S+)", launch)) == exported
 
 
+#: Variables of srun and of two generations of mpirun that keep them from binding ranks.
+BOUND_BY_NOBODY = {
+    "SLURM_CPU_BIND=none",
+    "OMPI_MCA_hwloc_base_binding_policy=none",
+    "PRTE_MCA_hwloc_default_binding_policy=none",
+}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "binding"),
+    [("srun", ""), ("mpirun", ""), ("srun", "launcher"), ("srun", "gpu")],
+)
+def test_the_launcher_binds_no_rank_unless_the_site_leaves_it_to_it(bench, launcher, binding):
+    bench.partition(
+        features=["intra-node", "gpu"], devices=[{"type": "gpu", "num_devices": 2}],
+        launcher=launcher, extras={"binding": binding} if binding else {},
+    )  # fmt: skip
+    stack(bench, latency())
+    name = "OsuGpu%benchmark=latency%buffers=DD%configuration=all$"
+    done = run_reframe(
+        bench.write(), bench.results, "--dry-run", "-c", "reframe/network/osu_gpu.py", "-n", name
+    )
+    if binding == "gpu":
+        assert "extras: binding is 'gpu'; write launcher, or leave it out" in done.output
+        return
+    (script,) = bench.results.glob("stage/**/rfm_job.sh")
+    exported = {line.removeprefix("export ") for line in script.read_text().splitlines()}
+    assert exported & BOUND_BY_NOBODY == (set() if binding else BOUND_BY_NOBODY)
+    assert f"\nbinding={binding or 'suite'}\n" in (script.parent / "gpus.sh").read_text()
+    (launch,) = re.findall(rf"^{launcher} .*", script.read_text(), re.MULTILINE)
+    assert "/rank-gpu.sh " in launch
+
+
 def of_nvidia(recorded):
     """Adds the banner that HPL-NVIDIA prints above the output of HPL."""
     banner = "HPL-NVIDIA 1.0.0  -- NVIDIA accelerated HPL benchmark -- NVIDIA\n" + "=" * 80 + "\n"
@@ -349,13 +411,14 @@ def of_nvidia(recorded):
     )
 
 
-def hpl_study(bench, vendors, stacks):
+def hpl_study(bench, vendors, stacks, **variables):
     """Runs HPL on GPUs of these vendors. `stacks`: its recorded run, and its further features."""
     memory = {"memory_bytes": 2**33, "memory_fraction": 0.02}
     on_two_gpus(bench, *vendors, extras={**memory, "hardware": {"gpu": "v100-sxm2-32gb"}})
     extras = {"hpl_gpu_command": "hpl.sh", "hpl_gpu_block": 192, "ucx_version": "1.14.0"}
     for name, (recorded, *built) in stacks.items():
         bench.replays("hpl.sh", ["mpi", "hpl-gpu", *built], {name: recorded}, **extras)
+        on_emulated_gpus(bench, **variables)
     case = ("-n", "GpuHplStudy%nodes=1$", "--mode", "paper-smoke")
     return bench.run(*case, path="reframe/compute/hpl_study.py")
 
@@ -366,6 +429,57 @@ def test_hpl_on_gpus(bench):
     run.says("GpuHplStudy", environ="gpus")
     run.says("GpuHplStudy", "xhpl ran, which computes on the host's cores", environ="host")
     run.says("GpuHplStudy", "exit code 1", environ="torn")
+
+
+def test_hpl_on_gpus_that_fail_or_are_far_from_their_ranks(bench):
+    far = {"gpu.vm.0": "vm 0 all GPU-0 0 0 8-9 0-3 unknown no\n"}
+    recorded = of_nvidia(STUDY).but(files={**STUDY.files, **far})
+    run = hpl_study(bench, [], {"gpus": (recorded,)}, GPUEMU_FAULT="ecc-rises:1")
+    run.says("GpuHplStudy", "uncorrected memory errors since the driver", environ="gpus")
+    problems = run.case("GpuHplStudy").record["problems"]
+    assert any("rank 0 of vm runs on processors 8-9, far from GPU-0" in each for each in problems)
+    assert len(run.case("GpuHplStudy").record["proof"]["state"]["read"]) == 4
+
+
+EXEC, SIF = "apptainer exec --nv", "/opt/hpc-benchmarks-21.4-hpl.sif"
+
+
+@pytest.mark.parametrize(
+    ("extras", "said"),
+    [
+        ({"hpl_gpu_command": f"{EXEC} {SIF} hpl.sh", "image": SIF}, ""),
+        ({"hpl_gpu_command": f"{EXEC} hpl.sif hpl.sh", "image": SIF}, "hpl.sif is no absolute"),
+        ({"hpl_gpu_command": "hpl.sh", "image": "images/hpl"}, "images/hpl is no absolute path"),
+        ({"hpl_gpu_command": f"{EXEC} {SIF} hpl.sh"}, "name it as the extra image, too"),
+        (
+            {"hpl_gpu_command": "hpl.sh", "hpl_gpu_release": "23.5"},
+            "release 23.5 does not run on v100-sxm2-32gb: take 21.4",
+        ),
+    ],
+)  # fmt: skip
+def test_the_container_of_hpl_and_its_release(bench, extras, said):
+    memory = {"memory_bytes": 2**33, "memory_fraction": 0.02}
+    bench.partition(
+        features=["intra-node", "gpu"], devices=[{"type": "gpu", "num_devices": 2}],
+        launcher="srun", extras={**memory, "hardware": {"gpu": "v100-sxm2-32gb"}},
+        env_vars=[["SLURM_MPI_TYPE", "pmix"]],
+    )  # fmt: skip
+    bench.stack("hpl", ["mpi", "hpl-gpu"], bench.folder, **extras)
+    bench.environments[-1]["env_vars"].append(["SLURM_MPI_TYPE", "pmi2"])
+    done = run_reframe(
+        bench.write(), bench.results, "--dry-run", "-c", "reframe/compute/hpl_study.py",
+        "-n", "GpuHplStudy%nodes=1$",
+    )  # fmt: skip
+    assert said in done.output
+    scripts = [path.read_text() for path in bench.results.glob("stage/**/rfm_job.sh")]
+    assert bool(scripts) == (not said), done.output
+    for script in scripts:
+        # The last one counts: Slurm starts the MPI of the container by what that knows.
+        assert re.findall(r"SLURM_MPI_TYPE=(\w+)", script) == ["pmix", "pmi2"]
+        (launch,) = re.findall("^srun .*", script, re.MULTILINE)
+        assert f'/rank-gpu.sh "$assay_stage"/witness.sh inside apptainer exec --nv {SIF}' in launch
+        assert "--gpu-affinity 0:1" in launch
+        assert "/gpu-state.sh" in script
 
 
 @pytest.mark.parametrize(
@@ -422,18 +536,110 @@ def test_a_rank_takes_the_gpu_of_its_number(tmp_path, launcher, variable):
 def test_the_gpu_of_a_rank_is_known_by_its_uuid(tmp_path, gpu, visible, rank, taken):
     programs = tmp_path / "bin"
     shell.program(programs, "nvidia-smi", "printf 'GPU-a1\\nGPU-b2\\nGPU-c3\\nGPU-d4\\n'")
-    listing = "printf '  Uuid:      CPU-XX \\n  Uuid:      GPU-a1  \\n  Uuid:      GPU-b2  \\n'"
+    listing = "printf '  Uuid:      %s \\n  BDFID:     %s \\n' CPU-XX 0 GPU-a1 49408 GPU-b2 59648"
     shell.program(
         programs, "rocminfo", f'[ -z "${{ROCR_VISIBLE_DEVICES:-}}" ] || exit 1\n{listing}'
     )
     given = {"SLURM_LOCALID": str(rank), "PATH": f"{programs}:/usr/bin:/bin", **visible}
     assert rank_gpu(tmp_path, given, gpu).returncode == 0
     (file,) = tmp_path.glob("gpu.*")
-    _, number, visible, uuid, pid, chosen, cpus = file.read_text().split()
+    _, number, visible, uuid, pid, chosen, cpus, *places = file.read_text().split()
+    assert places == ["unknown"] * 3
     assert (number, uuid) == (str(rank), taken)
     assert pid.isdigit() and steering.numbers(cpus) <= os.sched_getaffinity(0)
     seen = visible.count(",") + 1 if visible != "all" else 4 if gpu is CUDA else 2
     assert int(chosen) == rank % seen
+
+
+#: UUID, address of the GPU as nvidia-smi prints it, and by which the kernel knows it.
+PLACES = {
+    "GPU-a1": ("00000000:1B:00.0", "0000:1b:00.0"),
+    "GPU-b2": ("00000001:C1:00.0", "0001:c1:00.0"),
+}
+
+
+def made_node(folder, near):
+    """A node with a network device near the last processor of this test, and two GPUs.
+
+    :param near: UUID -> NUMA node and processors of the GPU, as the kernel writes them.
+    """
+    rows = [f"{uuid}, {bus}" for uuid, (bus, _) in PLACES.items()]
+    listing = "\n".join(rows)
+    shell.program(folder / "bin", "nvidia-smi", f"cat <<END\n{listing}\nEND")
+    devices = {f"bus/pci/devices/{PLACES[uuid][1]}": its for uuid, its in near.items()}
+    devices["class/infiniband/mlx5_0/device"] = ("1", str(LAST))
+    for path, (node, cpus) in devices.items():
+        (folder / "sys" / path).mkdir(parents=True)
+        (folder / "sys" / path / "numa_node").write_text(f"{node}\n")
+        (folder / "sys" / path / "local_cpulist").write_text(f"{cpus}\n")
+    return {"ASSAY_SYSFS": str(folder / "sys"), "PATH": f"{folder}/bin:/usr/bin:/bin"}
+
+
+#: Two processors that this process may use; a machine with one has it twice. No machine has NONE.
+OVER_MLX = {"UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1"}
+PEERMEM, DMABUF = "nvidia_peermem", "dma-buf"
+FIRST, LAST, NONE = min(os.sched_getaffinity(0)), max(os.sched_getaffinity(0)), "900000-900001"
+
+
+@pytest.mark.parametrize(
+    ("rank", "near", "variables", "binding", "runs_on", "places"),
+    [
+        # Slurm gives each of two tasks a socket. Both GPUs are near the first one.
+        ("1", {"GPU-b2": ("0", FIRST)}, {}, "suite", FIRST, (FIRST, "unknown")),
+        ("1", {"GPU-b2": ("0", FIRST)}, {}, "launcher", LAST, (FIRST, "unknown")),
+        ("0", {"GPU-a1": (0, FIRST), "GPU-b2": (1, LAST)}, {}, "suite", FIRST, (FIRST, "unknown")),
+        # What the job may not use, and what the kernel does not know, changes nothing.
+        ("1", {"GPU-b2": ("0", NONE)}, {}, "suite", LAST, (NONE, "unknown")),
+        ("1", {"GPU-b2": ("-1", FIRST)}, {}, "suite", LAST, ("unknown", "unknown")),
+        ("1", {}, {}, "suite", LAST, ("unknown", "unknown")),
+        ("1", {"GPU-b2": (0, FIRST)}, OVER_MLX, "suite", FIRST, (FIRST, LAST)),
+        ("1", {}, OVER_MLX, "suite", LAST, ("unknown", LAST)),
+        ("1", {}, {"UCX_NET_DEVICES": "lo"}, "suite", LAST, ("unknown", "unknown")),
+    ],
+)  # fmt: skip
+def test_a_rank_is_moved_to_the_processors_near_its_gpu(  # noqa: PLR0913
+    tmp_path, *, rank, near, variables, binding, runs_on, places
+):
+    given = {"SLURM_LOCALID": rank, **variables, **made_node(tmp_path, near)}
+    bound = ("taskset", "-c", str(LAST))  # as the launcher has bound this rank
+    program = ("grep", "Cpus_allowed_list", "/proc/self/status")
+    done = rank_gpu(tmp_path, given, program=program, bound=bound, binding=binding)
+    assert (done.returncode, done.stdout.split()) == (0, ["Cpus_allowed_list:", str(runs_on)])
+    (file,) = tmp_path.glob("gpu.*")
+    assert file.read_text().split()[-4:-1] == [str(runs_on), *map(str, places)]
+    problems = gpu_health.far(Reading(), [gpu_health.taken(file.read_text())], "", "")
+    red = [problem for problem in problems if not isinstance(problem, plan.Note)]
+    assert bool(red) == (places[0] not in ("unknown", runs_on))
+
+
+@pytest.mark.parametrize(
+    ("said", "kernel", "module", "rdma"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01", "5.14.0", "", "no"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01", "4.18.0", PEERMEM, PEERMEM),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54",
+            "5.14.0-4.el9",
+            "",
+            DMABUF,
+        ),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54", "5.4.0-1", "", "open"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54", "6.8.0", "", DMABUF),
+        (None, "6.8.0", "", "unknown"),
+    ],
+)
+def test_by_what_an_adapter_reaches_the_memory_of_the_gpus(tmp_path, said, kernel, module, rdma):
+    given = {"SLURM_LOCALID": "0", **made_node(tmp_path, {})}
+    script = f'[ "$1" != -r ] || exec echo {kernel}\nexec /bin/uname "$@"'
+    shell.program(tmp_path / "bin", "uname", script)
+    if said:
+        (tmp_path / "version").write_text(f"{said}  Fri\nGCC version:  gcc 11\n")
+    if module:
+        (tmp_path / "sys/module" / module).mkdir(parents=True)
+    gpu = replace(CUDA, kernel_module=str(tmp_path / "version"))
+    assert rank_gpu(tmp_path, given, gpu).returncode == 0
+    (file,) = tmp_path.glob("gpu.*")
+    assert file.read_text().split()[-1] == rdma
 
 
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):
@@ -443,11 +649,14 @@ def test_a_launcher_that_does_not_number_its_ranks(tmp_path):
     assert not list(tmp_path.glob("gpu.*"))
 
 
-def rank_gpu(folder, variables, gpu=CUDA):
+def rank_gpu(  # noqa: PLR0913
+    folder, variables, gpu=CUDA, *, program=("sh", "-c", "echo $LOCAL_RANK"), bound=(),
+    binding="suite",
+):  # fmt: skip
     """Starts the script where a test puts it, with the file of the vendor beside it."""
     stage = folder / "stage"
     stage.mkdir()
     shutil.copy(ROOT / "src/assay/gpu/node/rank-gpu.sh", stage)
-    (stage / "gpus.sh").write_text(gpu.for_ranks())
-    words = ("sh", stage / "rank-gpu.sh", "sh", "-c", "echo $LOCAL_RANK")
+    (stage / "gpus.sh").write_text(gpu.for_ranks(binding))
+    words = (*bound, "sh", stage / "rank-gpu.sh", *program)
     return shell.run(*words, cwd=folder, **{"PATH": "/usr/bin:/bin", **variables})

@@ -1,16 +1,22 @@
-"""Evidence of CUDA IPC, held against the emulator's count of the bytes (tests/data/vgpu)."""
+"""Evidence of CUDA IPC, held against the emulator's count of the bytes (tests/data/vgpu).
+
+And which release of NVIDIA's HPL runs on which GPU.
+"""
 
 from dataclasses import replace
 
 import gpu_records
 import gpu_runs
 import pytest
+from bench import ROOT
 from gpu_records import EMULATED as RUNS
 
+from assay import files
 from assay.gpu import gpu_paths
 from assay.gpu.accelerator import CUDA
 from assay.gpu.gpu_paths import INTRA, Sent, Way
 from assay.parse import ucx_log
+from assay.workloads.osu import numbers
 
 ROWS = gpu_records.rows(RUNS)
 KEPT = gpu_records.kept(RUNS)
@@ -174,3 +180,37 @@ def test_plans_alone_prove_nothing():
     assert gpu_paths.over_ipc(CUDA, log, (1, 22), sent)[0] == ucx_log.COUNT
     _, problem = gpu_paths.over_ipc(CUDA, replace(log, tables=tables), (1, 22), sent)
     assert problem == "cuda_ipc carried nothing: UCX did not count messages of 16777216 B"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "release", "said"),
+    [
+        ("v100-sxm2-32gb", "21.4", ""),
+        ("v100-sxm2-32gb", "23.5", "release 23.5 does not run on v100-sxm2-32gb"),
+        ("v100-sxm2-32gb", "25.09", "take 21.4"),
+        ("v100s-pcie-32gb", "24.03", "take 21.4"),
+        ("h200-nvl-141gb", "21.4", "take 23.5"),
+        ("a100-sxm4-40gb", "21.4", ""),
+        ("a100-sxm4-40gb", "25.09", ""),
+        ("h100-sxm5-80gb", "21.4", "take 23.5 or newer"),
+        ("h100-sxm5-80gb", "24.03", ""),
+        ("b200-sxm-180gb", "24.09", "take 25.02 or newer"),
+        ("gb200", "25.02", ""),
+        # What nobody knows is tried.
+        ("h100-sxm5-80gb", "", ""),
+        ("b300-sxm-288gb", "21.4", ""),
+        ("l40s", "23.5", ""),
+    ],
+)
+def test_a_release_that_cannot_run_is_refused_with_those_that_can(gpu, release, said):
+    found = CUDA.hpl_does_not_run(gpu, release)
+    assert bool(found) == bool(said)
+    assert said in found
+
+
+def test_each_row_is_of_gpus_that_the_suite_knows_and_has_a_source():
+    known = files.read_yaml(ROOT / "site-config/hardware/gpu.yaml", ValueError)
+    for name, its in CUDA.hpl_releases.items():
+        assert any(CUDA.releases_of(gpu) is its for gpu in known), name
+        assert its.source
+        assert not its.last or numbers(its.first) <= numbers(its.last)

@@ -12,7 +12,7 @@ from assay.gpu.accelerator import ACCELERATORS, CUDA, ROCM
 from assay.gpu.gpu_health import Taken
 from assay.gpu.parse import nvidia_smi
 from assay.parse import ucx_log
-from assay.prove import counters
+from assay.prove import counters, plan
 
 STATE = (DATA / "nvidia-smi/state.emulated.txt").read_text()
 UUID = "GPU-67707565-6d75-4000-acdb-70b50737cf0"
@@ -249,8 +249,10 @@ def test_no_text_breaks_the_parser():
 # Which GPU was used, and from where.
 
 
-def taken(rank, uuid, pid=0, number=0, cpus="0"):
-    return gpu_health.taken(f"vm {rank} all {uuid} {pid} {number} {cpus}")
+def taken(  # noqa: PLR0913
+    rank, uuid, pid=0, number=0, *, cpus="0", places="unknown unknown", rdma="unknown"
+):
+    return gpu_health.taken(f"vm {rank} all {uuid} {pid} {number} {cpus} {places} {rdma}")
 
 
 def log(name):
@@ -301,20 +303,67 @@ def test_ranks_that_were_to_take_the_same_gpu_are_named():
         (f"{UUID}0", "0-3", ""),
         (f"{UUID}0", "7-9", ""),
         (f"{UUID}0", "8-10,12", "rank 0 of vm runs on processors 8-10,12, far from GPU 0 ("),
-        (f"{UUID}3", "0", "which is near 8-15: bind the ranks by their GPUs"),
-        ("unknown", "0", ""),
+        (f"{UUID}3", "0", "which is near 8-15: bind it"),
         (f"{UUID}3", "unknown", ""),
     ],
 )
 def test_a_rank_far_from_its_gpu_is_named_if_both_places_are_known(uuid, cpus, said):
-    problems = gpu_health.far(HEALTHY, [taken(0, uuid, cpus=cpus)])
+    problems = gpu_health.far(HEALTHY, [taken(0, uuid, cpus=cpus)], "vm", "bind it")
     assert bool(problems) == bool(said)
     assert all(said in problem for problem in problems)
 
 
-def test_a_node_that_does_not_say_where_its_gpus_are():
+@pytest.mark.parametrize(
+    ("places", "host", "said"),
+    [
+        ("0-3 unknown", "vm", "8-9, far from GPU 3 ("),
+        ("0-3 unknown", "another", f"8-9, far from {UUID}3, which is near 0-3: bind it"),
+        ("8-15 0-3", "another", f"Note: rank 1 of vm and {UUID}3 are far from the network device"),
+        ("8-15 8-15", "another", ""),
+        # On another node than that of the job, only the kernel's word counts.
+        ("unknown unknown", "another", "Note: rank 1 of vm: which processors are near its GPU is"),
+    ],
+)
+def test_what_the_kernel_says_to_a_rank_counts_on_every_node(places, host, said):
+    one = taken(1, f"{UUID}3", cpus="8-9", places=places)
+    found = gpu_health.far(HEALTHY, [one], host, "bind it")
+    assert len(found) == bool(said)
+    for each in found:
+        assert said in (f"Note: {each}" if isinstance(each, plan.Note) else each)
+
+
+@pytest.mark.parametrize("uuid", ["unknown", f"{UUID}0"])
+def test_a_node_that_does_not_say_where_its_gpus_are(uuid):
     reading = changed(("CPU Affinity", "Other"))
-    assert gpu_health.far(reading, [taken(0, f"{UUID}0", cpus="99")]) == []
+    (note,) = gpu_health.far(reading, [taken(0, uuid, cpus="99")], "vm", "")
+    assert isinstance(note, plan.Note)
+
+
+@pytest.mark.parametrize(
+    ("rdma", "said"),
+    [
+        ("nvidia_peermem", ""),
+        ("nv_peer_mem", ""),
+        ("dma-buf", ""),
+        (
+            "no",
+            "vm has no kernel module nvidia_peermem, nor an open one of the GPUs: its adapters",
+        ),
+        (
+            "open",
+            "Note: vm has no kernel module nvidia_peermem, and does not show another way to the",
+        ),
+        ("unknown", "Note: vm has no kernel module"),
+    ],
+)
+def test_a_node_whose_adapters_cannot_reach_the_memory_of_its_gpus_is_named(rdma, said):
+    ranks = [taken(0, "GPU-a", rdma=rdma), taken(1, "GPU-b", rdma=rdma)]
+    found = gpu_health.unreachable(CUDA, ranks)
+    assert len(found) == bool(said)
+    for each in found:
+        assert said in (f"Note: {each}" if isinstance(each, plan.Note) else each)
+    # AMD's driver needs no module for it.
+    assert gpu_health.unreachable(ROCM, ranks) == []
 
 
 @pytest.mark.parametrize("torn", ["", "vm 0 all GPU-a", "vm 0 all GPU-a x 0 1"])

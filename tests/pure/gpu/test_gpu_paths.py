@@ -199,6 +199,29 @@ def test_between_nodes_the_hca_carries_it():
         assert problems((name, INTER), said((name, INTER), lanes=[HCA])) == ()
 
 
+#: Rows of a sender between nodes, in the words of UCX 1.20 and 1.22 (tests/data/vgpu).
+DIRECT = "zero-copy flushed write to remote"
+THROUGH_HOST = "cuda_copy, frag host, zero-copy flushed write to remote, cuda_copy, frag host"
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "red"),
+    [("all", DIRECT, False), ("all", THROUGH_HOST, True), ("no-rdma", THROUGH_HOST, False)],
+)
+def test_messages_that_went_through_the_host_are_named(name, description, red):
+    row = Row(1 << 16, 4 << 20, description, {HCA: 1.0})
+    config, kind = "ucp_context_0 inter-node cfg#1", "rendezvous data send"
+    table = Table(RANKS[0], config, kind, "", "cuda/GPU0", (row,))
+    log = said((name, INTER), lanes=(HCA,), tables=(table,))
+    found = gpu_paths.staged(Way(name, INTER, CUDA), log, 1 << 20)
+    assert found == (
+        f"UCX copied messages of 1048576 B through the memory of the host ({THROUGH_HOST})"
+        if red
+        else ""
+    )
+    assert gpu_paths.staged(Way(name, INTER, CUDA), log, 8) == ""
+
+
 def test_host_memory_needs_no_lane_of_a_gpu():
     log = said(("all", INTRA), lanes=["sysv/memory"], memory="HH")
     assert problems(("all", INTRA), log, buffers="HH") == ()

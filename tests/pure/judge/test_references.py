@@ -441,6 +441,16 @@ def test_the_references_of_every_site_are_valid_and_not_of_the_future(path):
             assert date.fromisoformat(entry["source"]["date"]) <= date.today()
 
 
+@pytest.mark.parametrize(
+    ("partition", "relation", "least"),
+    [("gpu", "ipc-large", 2.0), ("gpu-infiniband", "rdma-large", 0.69)],
+)
+def test_ways_around_the_host_that_gain_nothing_are_judged(partition, relation, least):
+    references = References.load(SITES["ibisco"].with_name("references.yaml"))
+    of = case(system="ibisco", partition=partition, test="OsuGpuRelation", relation=relation)
+    assert references.find(of, "ratio", "1").lower_bound == least
+
+
 def test_a_floor_is_a_share_of_the_peak_and_binds_where_it_is_higher(tmp_path):
     spec = {"value": 40.0, "unit": "MB/s", "lower": -0.5, "upper": None, "peak_floor": 0.6}
     references = load(tmp_path, broken(metrics={"bandwidth": spec}))

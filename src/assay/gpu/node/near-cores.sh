@@ -40,6 +40,8 @@ awk -F '\t' -v host="$(uname -n)" -v visible="$visible" -v cpus="$*" '
             taken[chosen] = 1
             print cpu[chosen]
             print host, process, visible, (at in uuid) ? uuid[at] : word, 0, process % n, \
-                cpu[chosen] >("gpu." host "." process)
+                cpu[chosen], (list[at] ~ /^[0-9]/) ? list[at] : "unknown", "unknown", \
+                "unknown" \
+                >("gpu." host "." process)
         }
     }' "$state"

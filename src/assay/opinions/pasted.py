@@ -72,6 +72,14 @@ _AROUND = re.compile(
     r"|srun: (?:error: )?.*\b[Ii]gnoring\b.*|.*: (?:Submitted batch job|Granted job allocation) \d+"
 )
 
+#: The first line of what describes a machine, and those that follow.
+_MACHINE = re.compile(
+    r"Architecture: |# dmidecode |Handle 0x|Memory Device$|\|? ?NVIDIA-SMI |=+NVSMI LOG=+"
+    r"|\+(?:-{20,}\+)+$|GPU \d+: .*\(UUID|CA '|Infiniband device '|Linux \S+ \d+\.\d+"
+    r"|\s+total +used +free|\s+GPU0(?:\s|$)|=+ (?:ROCm|End of ROCm)"
+)
+_OF_MACHINE = re.compile(r"\s*[\w#(][^:\n]{0,60}:(?:\s.*)?|[|+].*|(?:Getting )?SMBIOS .*|GPU\d+\s.*|\s*|\t.*")
+
 #: What a line that reports a failure has.
 _TROUBLE = re.compile(
     rf"{CRASH.pattern}|\b(?:errors?|fatal|fail\w*|abort\w*|killed|invalid|signal|timed out)\b",
@@ -90,6 +98,7 @@ class Sent(NamedTuple):
     :ivar why: no parser reads it; empty otherwise.
     :ivar line: of the text, where it begins.
     :ivar notes: what was taken away or supplied, for the reader.
+    :ivar around: the text that it stands in.
     """
 
     text: str
@@ -97,6 +106,7 @@ class Sent(NamedTuple):
     why: str
     line: int
     notes: tuple[str, ...] = ()
+    around: str = ""
 
 
 def outputs(text: str, last_size: int | None = None) -> list[Sent]:
@@ -104,12 +114,16 @@ def outputs(text: str, last_size: int | None = None) -> list[Sent]:
 
     :param last_size: as for :func:`assay.parse.registry.parse_output`.
     """
-    best = _separated(text, last_size)
+    best = [its._replace(around=text) for its in _separated(text, last_size)]
     for tried, notes in _cleaned(text):
-        if all(sent.parsed and sent.parsed.sound for sent in best):
-            break
-        found = [its._replace(notes=notes + its.notes) for its in _separated(tried, last_size)]
-        best = max(best, found, key=_worth)
+        for form in dict.fromkeys((tried, _without_machine(tried))):
+            if all(sent.parsed and sent.parsed.sound for sent in best):
+                return best
+            found = [
+                its._replace(notes=notes + its.notes, around=tried)
+                for its in _separated(form, last_size)
+            ]
+            best = max(best, found, key=_worth)
     return best
 
 
@@ -147,6 +161,17 @@ def _cleaned(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         if others and all(map(_harmless, others)) and not _is_output("\n".join(others)):
             for form in _dedented(own):
                 yield form, (*notes, f"read without the lines of other processes than {rank}")
+
+
+def _without_machine(text: str) -> str:
+    """A text without what lscpu, free, dmidecode, nvidia-smi, ibstat and their like print."""
+    lines, inside = text.split("\n"), False
+    for at, line in enumerate(lines):
+        inside = bool(_MACHINE.match(line) or (inside and _OF_MACHINE.fullmatch(line)))
+        inside = inside and not _is_output(line)
+        counts = re.match(r"\s+(?:Error \w|.*\bErrors?$|.*\bECC\b)", line)
+        lines[at] = "" if inside and (counts or _harmless(line)) else line
+    return "\n".join(lines)
 
 
 def _harmless(line: str) -> bool:

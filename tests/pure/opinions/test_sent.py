@@ -384,7 +384,8 @@ def test_hpl_on_gpus_is_compared_with_the_peak_of_each(judged):
 
 
 def test_ports_of_two_kinds_name_no_link(judged):
-    ports = "rate: 100 Gb/sec (4X EDR)\nlink_layer: InfiniBand\nlink_layer: Ethernet\n"
+    port = "state: 4: ACTIVE\nrate: 100 Gb/sec (4X EDR)\nlink_layer: "
+    ports = f"{port}InfiniBand\n{port}Ethernet\n"
     assert "hardware: link" not in judged(ports + osu_bw(6000))[1]
 
 

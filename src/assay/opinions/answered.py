@@ -585,6 +585,7 @@ def measured(parsed: Parsed) -> str:
     """What the program measured, in words: the best value of its most telling column, and where."""
     column = next((name for name in _TELLING if name in parsed.units), "")
     rows = [row for row in parsed.rows if isinstance(row.get(column), (int, float))]
+    rows = [row for row in rows if row.get("size") != 0] or rows  # nothing is sent in no time
     if not rows:
         return ""
     best = _TELLING[column](rows, key=lambda row: float(row[column]))

@@ -127,10 +127,11 @@ def outputs(text: str, last_size: int | None = None) -> list[Sent]:
     return best
 
 
-def _worth(sents: Sequence[Sent]) -> tuple[int, int, int]:
+def _worth(sents: Sequence[Sent]) -> tuple[bool, int, int, int]:
+    whole = all(sent.parsed and sent.parsed.sound for sent in sents)
     read = [sent.parsed for sent in sents if sent.parsed]
     problems = sum(len(parsed.problems) for parsed in read)
-    return sum(parsed.sound for parsed in read), len(read), -problems
+    return whole, sum(parsed.sound for parsed in read), len(read), -problems
 
 
 # --- what stands in front of lines, and around outputs
@@ -210,8 +211,14 @@ def _without_prefixes(lines: list[str], notes: list[str]) -> tuple[list[str], li
                 for at, match in enumerate(found):
                     if match and (rank := next(filter(None, match.groups()), "")):
                         ranks[at] = rank
+                # A program that prints a line in pieces has its tag before each of them.
                 lines = [
-                    line[match.end() :] if match else line for line, match in zip(lines, found)
+                    re.sub(rf"{re.escape(its[0].rstrip())}(?= {{2}}|$)", "", line[its.end() :])
+                    if its and its[0].strip(" >|")
+                    else line[its.end() :]
+                    if its
+                    else line
+                    for line, its in zip(lines, found)
                 ]
                 notes.append(f"read without {name} in front of the lines")
         if lines == before:
@@ -245,12 +252,32 @@ def _separated(text: str, last_size: int | None) -> list[Sent]:
     found = []
     for parts in (by_family, single):
         if len(parts) > 1:
-            padded = [
-                (begin, [""] * begin + lines[begin:end] + [""] * (end < len(lines)))
-                for begin, end in parts
-            ]
+            padded = [(begin, _padded(lines, begin, end)) for begin, end in parts]
             found.append([_read("\n".join(its), begin, last_size) for begin, its in padded])
     return max([[whole], *found], key=_worth)
+
+
+def _padded(lines: Sequence[str], begin: int, end: int) -> list[str]:
+    """A part after as many empty lines as stood before it.
+
+    IMB runs many benchmarks by default: each has the head and the last line of its run.
+    """
+    part = [*[""] * begin, *lines[begin:end]]
+    title = max((at for at in range(end) if _IMB[0].match(lines[at])), default=end)
+    names = [at for at in range(title, end) if _IMB[1].match(lines[at])]
+    if names:
+        part[title : min(names[0], begin)] = lines[title : min(names[0], begin)]
+        ends = (line for line in lines[names[-1] :] if _IMB[2].match(line) or _IMB[0].match(line))
+        return [*part, next(ends, ""), ""]
+    return [*part, *[""] * (end < len(lines))]
+
+
+#: Of a run of IMB: its title, the name of a benchmark, and its last line.
+_IMB = [
+    re.compile(r"# +Intel ?\(R\) MPI Benchmarks "),
+    re.compile(r"#-? Benchmarking \S"),
+    re.compile(r"# All processes entering MPI_Finalize"),
+]
 
 
 #: A line that only the programs of a family print: its number from 0, and the family.
@@ -274,8 +301,8 @@ def _begins(marks: Sequence[_Mark], at: int, lines: Sequence[str]) -> bool:
     if at == 0 or marks[at][1] != marks[at - 1][1]:
         return True
     here, before = marks[at][0], marks[at - 1][0]
-    alike = lines[here].split()[:2] == lines[before].split()[:2]
-    return alike and any(re.match(r"\s*\d", line) for line in lines[before + 1 : here])
+    alike = lines[here].split()[:2] == lines[before].split()[:2] or _IMB[0].match(lines[here])
+    return bool(alike) and any(re.match(r"\s*\d", line) for line in lines[before + 1 : here])
 
 
 def _parts(lines: Sequence[str], begins: Sequence[_Mark]) -> Iterator[tuple[int, int]]:

@@ -239,6 +239,7 @@ UNREAD = {
     "gpu-burn": "100.0%  proc'd: 1400 (3064 Gflop/s)   errors: 0   temps: 70 C",
     "NVIDIA's STREAM": "NVIDIA STREAM benchmark",
     "GPCNeT": "Network Tests v1.3",
+    "fio for people": "randread: (groupid=0, jobs=8): err= 0: pid=2619: Mon Apr 23 15:41:29 2018",
     "nvidia-smi": "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15   CUDA Version: 12.4 |",
     "dcgmi diag": "Successfully ran diagnostic for group.",
     "ibstat": "CA 'mlx5_0'",

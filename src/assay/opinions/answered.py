@@ -87,6 +87,9 @@ _PEAKS = {
     "Hpcc": (),
 }
 
+#: Implementations of BabelStream that no processor runs.
+_GPU_ONLY = ("CUDA", "HIP")
+
 #: Tests of a node's processors -> whether the ranks may have been on several nodes.
 _OF_NODES = {"Stream": False, "BabelStream": False, "Hpl": True, "Hpcg": True}
 
@@ -106,8 +109,8 @@ CAUSES = {
     "be registered (ulimit -l), one rail of several; in one node, messages that outgrow a cache",
     "slow": "usually another path (TCP, one rail of several, half a slot of PCIe), a link that "
     "trained slower, ranks far from the device, or a clock that is held low",
-    "node": "usually ranks or threads that share cores or are all on one socket, memory that is far "
-    "from them or in too few channels, or a clock that is held low",
+    "node": "usually ranks or threads that share cores or are all on one socket, memory in too few "
+    "channels or far from them, or a clock that is held low",
     "dent": "usually other work in that moment, or a switch of protocols: run it again",
 }
 
@@ -184,7 +187,9 @@ class _Answered:
         assert sent.parsed is not None
         self.parsed, self.sent, self.asked = sent.parsed, sent, asked
         parsed = self.parsed
-        self.hardware = stated.hardware([sent.text, sent.around], parsed, asked.site, asked.hardware)
+        self.hardware = stated.hardware(
+            [sent.text, sent.around], parsed, asked.site, asked.hardware
+        )
         self.parts = {role: name for role, (name, _) in self.hardware.items()}
         self.name = self.parts.get("link", "")
         self.link = peaks.peak(asked.site, self.parts, "link", "bandwidth")
@@ -327,6 +332,9 @@ class _Answered:
         self.doubts = self._doubts(found[0][0]) if found else {}
         for case, name, value, unit in found:
             told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
+            on_gpu = "gpu" in self.parts or self.parsed.facts.get("implementation") in _GPU_ONLY
+            if case["test"] == "BabelStreamGpu" and not on_gpu:  # Java, Julia, TBB...
+                continue
             if case["test"] in ("Hpl", "Hpcg") and self._fills():
                 told["profile"] = "full"
             try:
@@ -429,7 +437,8 @@ class _Answered:
     def _used(self) -> int:
         """The cores that the program says that it took, at least."""
         facts, rows = self.parsed.facts, self.parsed.rows
-        ranks = facts.get("ranks") or max((r["p"] * r["q"] for r in rows if "p" in r), default=1)
+        grids = [int(row["p"]) * int(row["q"]) for row in rows if "p" in row]
+        ranks = facts.get("ranks") or max(grids, default=1)
         return int(ranks) * int(facts.get("threads") or 1)
 
     def _nodes(self) -> int:
@@ -481,7 +490,7 @@ class _Answered:
             order = max((int(row["n"]) for row in self.parsed.rows), default=0)
             return 0 < FILLS * node.memory * self._nodes() <= 8 * order**2
         if self.parsed.family == "hpcg":
-            return POINT_OF_HPCG * math.prod(facts["size"]) >= least
+            return bool(POINT_OF_HPCG * math.prod(facts["size"]) >= least)
         array = facts.get("array", 0)
         array *= facts.get("element", 8) if self.parsed.family == "stream" else 1
         return bool(array >= least)
@@ -563,6 +572,8 @@ class _Answered:
             return next(iter(self.doubts.values()))
         if not self.compared:
             like = "gpu=h100-sxm5-80gb" if self.parsed.family in _OF_GPUS else ""
+            if self.name and (self.pattern or self.nccl):
+                return "run it up to long messages: short ones say nothing of a link"
             like = "link=infiniband-hdr" if self.pattern or self.nccl else like
             if like:
                 return f"assay judge FILE --hardware {like}; site-config/hardware/ has the names"

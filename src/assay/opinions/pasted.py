@@ -78,7 +78,9 @@ _MACHINE = re.compile(
     r"|\+(?:-{20,}\+)+$|GPU \d+: .*\(UUID|CA '|Infiniband device '|Linux \S+ \d+\.\d+"
     r"|\s+total +used +free|\s+GPU0(?:\s|$)|=+ (?:ROCm|End of ROCm)"
 )
-_OF_MACHINE = re.compile(r"\s*[\w#(][^:\n]{0,60}:(?:\s.*)?|[|+].*|(?:Getting )?SMBIOS .*|GPU\d+\s.*|\s*|\t.*")
+_OF_MACHINE = re.compile(
+    r"\s*[\w#(][^:\n]{0,60}:(?:\s.*)?|[|+].*|(?:Getting )?SMBIOS .*|GPU\d+\s.*|\s*|\t.*"
+)
 
 #: What a line that reports a failure has.
 _TROUBLE = re.compile(

@@ -1,4 +1,4 @@
-"""The hardware that a text states beside an output: of lscpu, nvidia-smi, rocm-smi, ibstat, dmidecode.
+"""The hardware that a text states: by lscpu, nvidia-smi, rocm-smi, ibstat and dmidecode.
 
 A part is named only if all words about it name the same one. The names are those of the catalogue
 (:mod:`assay.judge.peaks`), found as for the node of a run (:mod:`assay.prove.identity`).
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from assay.judge import peaks
 from assay.parse import Parsed
@@ -27,21 +27,25 @@ _SWITCHED = {
 #: table of nvidia-smi, which shortens long names, and its -q; in those of rocm-smi and rocminfo.
 _GPU = re.compile(
     r"^(?:(?:GPU \d+: |Using CUDA device |Using HIP device |Device \d+: |#? *Device name: +)"
-    r"([^\n(]*?)(?: \(.*)?|\| +\d+ +(\S.*?) +(?:On|Off|N/A) +\|.*|\s+Product Name +: (\S.*?)"
-    r"|GPU\[\d+\]\s*: Card [Ss]eries:\s*(\S.*?)|\s*Uuid: +GPU-\S+ *\n *Marketing Name: +(\S.*?)) *$",
+    r"([^\n(]*?)(?: \(.*)?|\| +\d+ +(\S.*?) +(?:On|Off|N/A) +\|.*|[ \t]+Product Name +: (\S.*?)"
+    r"|GPU\[\d+\]\s*: Card [Ss]eries:\s*(\S.*?)"
+    r"|[ \t]*Uuid: +GPU-\S+ *\n *Marketing Name: +(\S.*?)) *$",
     re.MULTILINE,
 )
 
 #: A port in outputs of ibstatus, and of ibstat, which does not name the generation: its state, if
 #: the text has it, its rate and its link layer.
+_OTHER = r"(?![ \t]*(?:[Ss]tate|[Rr]ate):).*"
 _PORT = re.compile(
-    r"^\s*(?:[Ss]tate:\s+(?:\d: )?(\w+)\s*\n(?:(?!\s*(?:[Ss]tate|[Rr]ate):).*\n)*?)?"
-    r"\s*(?:rate:\s+(\d.*\))|Rate: (\d+))\s*$"
-    r"(?:\n(?!\s*(?:[Ss]tate|[Rr]ate):).*)*?(?:\n\s*[Ll]ink.layer:\s*(\w+)|\Z|(?=\n))",
+    rf"^[ \t]*(?:[Ss]tate:[ \t]+(?:\d: )?(\w+)[ \t]*\n(?:{_OTHER}\n){{0,9}}?)?"
+    r"[ \t]*(?:rate:[ \t]+(\d.*\))|Rate: (\d+))[ \t]*$"
+    rf"(?:\n{_OTHER}){{0,9}}?(?:\n[ \t]*[Ll]ink.layer:[ \t]*(\w+)|\Z|(?=\n))",
     re.MULTILINE,
 )
 
-_MEMORY = re.compile(r"^\s*Mem(?:Total)?:\s+(\d+(?:\.\d+)?) ?(kB|Gi?|Ti?|Mi?)(?:\s|$)", re.MULTILINE)
+_MEMORY = re.compile(
+    r"^[ \t]*Mem(?:Total)?:\s+(\d+(?:\.\d+)?) ?(kB|Gi?|Ti?|Mi?)(?:\s|$)", re.MULTILINE
+)
 _BYTES = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -69,7 +73,7 @@ def node(text: str, case: Mapping[str, str]) -> Node:
     """What lscpu, free and dmidecode say in a text, and what the caller says of a case."""
 
     def only(pattern: str) -> str:
-        found = {*re.findall(rf"^\s*{pattern}\s*$", text, re.MULTILINE)}
+        found = {*re.findall(rf"^[ \t]*{pattern}[ \t]*$", text, re.MULTILINE)}
         return found.pop() if len(found) == 1 else ""
 
     def number(key: str, name: str) -> int:
@@ -88,7 +92,7 @@ def node(text: str, case: Mapping[str, str]) -> Node:
         float(only(r"Model name:\s+.*@ (\d\.\d+)GHz") or 0),
         int(float(level[1]) * _BYTES[level[2].upper()]) if level else 0,
         float(value) * _BYTES[unit[0].replace("K", "k")],
-        len(re.findall(r"^\s+Configured (?:Memory|Clock) Speed: \d+ M", text, re.MULTILINE)),
+        len(re.findall(r"^[ \t]+Configured (?:Memory|Clock) Speed: \d+ M", text, re.MULTILINE)),
     )
 
 
@@ -106,7 +110,8 @@ def hardware(
     gpus = parsed.facts.get("gpus")
     gpus = gpus if isinstance(gpus, (list, tuple)) else ()
     own = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
-    for text in texts:
+    # A part of a text stands after empty lines, over which no pattern may search again and again.
+    for text in (re.sub(r"\n{2,}", "\n", text) for text in texts):
         for role, name in _named(text, own, site).items():
             found.setdefault(role, (name, "as the output says"))
     nodes = parsed.facts.get("nodes", 1)
@@ -134,7 +139,7 @@ def _host(text: str, site: Path) -> dict[str, str]:
     """Processor and memory by lscpu and dmidecode; a virtual machine has an unknown share of it."""
     if "Hypervisor vendor:" in text or not re.search("Vendor ID:|Configured ", text):
         return {}
-    wrapped = re.sub(r"(?m)^(\s*Flags: +)(.*(?:\n {16,}\S.*)*)", _unwrapped, text)
+    wrapped = re.sub(r"(?m)^([ \t]*Flags: +)(.*(?:\n {16,}\S.*)*)", _unwrapped, text)
     # Each lscpu begins with the architecture.
     each = re.split(r"(?m)^Architecture:", wrapped)[1:] or [wrapped]
     lines = ["\n".join(map(str.strip, lscpu.split("\n"))) for lscpu in each]

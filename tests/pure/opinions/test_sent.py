@@ -121,6 +121,10 @@ def test_messages_too_short_for_the_rate_of_a_link(judged):
     assert "% of" not in out
 
 
+def test_no_message_is_long_enough_for_the_named_link(judged):
+    assert "next: run it up to long messages" in judged(osu_bw(12000, 10), *LINK)[1]
+
+
 def test_nothing_to_compare_with_is_recorded(judged):
     code, out, _ = judged(osu_bw(12000))
     assert (code, out.split(":")[0]) == (0, "RECORDED")
@@ -350,6 +354,13 @@ def test_a_gpu_that_the_output_names_is_compared_with_its_like(judged, rate, wor
     _, out, _ = judged(babelstream(rate))
     assert out.startswith(f"{word}: sent.txt: babelstream")
     assert "hardware: gpu v100-sxm2-32gb (as the output says)" in out
+
+
+def test_babelstream_on_processors_is_not_compared_with_gpus(judged):
+    """Java, Julia, TBB and their like; a small machine is below what any GPU does."""
+    text = babelstream(9_000).replace("Using CUDA device Tesla V100-SXM2-32GB\n", "")
+    text = text.replace("Implementation: CUDA", "Implementation: TBB")
+    assert "TBB" in text and judged(text)[1].startswith("RECORDED")
 
 
 def test_the_gpu_that_the_caller_names_is_used(judged):

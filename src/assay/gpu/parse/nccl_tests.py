@@ -95,8 +95,8 @@ def parse_nccl_tests(text: str) -> Parsed:
     """
     if text.lstrip().startswith("{"):
         parsed = parse_nccl_tests(_table(text))
-        problems = tuple(re.sub(r"^line \d+: ", "", said) for said in parsed.problems)
-        return replace(parsed, problems=problems)
+        own = tuple(re.sub(r"^line \d+: ", "", said) for said in parsed.problems)
+        return replace(parsed, problems=own)
     path, problems, lines = nccl_log.parse_nccl_log(without_warnings(split(text)[:-1]))
     starts = [at for at, (_, line) in enumerate(lines) if _START.fullmatch(line)]
     if not starts:

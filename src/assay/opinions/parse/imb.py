@@ -1,8 +1,9 @@
 """Intel MPI Benchmarks: all benchmarks of IMB-MPI1, 4.1 to 2021.
 
 IMB_print_header() and IMB_display_times() of src_c/IMB_output.c print the table. The parser was
-checked against 2019 Update 1, 2021.2, 2021.7 and 2021.11. MB/s is 10^6 B/s in all of them, and 2^20
-B/s in 4.1. The time of PingPong is half of a round trip. Biband counts the bytes of both directions.
+checked against 2019 Update 1, 2021.2, 2021.7 and 2021.11. MB/s is 10^6 B/s in all of them, and
+2^20 B/s in 4.1. The time of PingPong is half of a round trip. Biband counts the bytes of both
+directions.
 
 IMB ends with exit code 0 whatever happens. If it does not know a benchmark, it runs all others. If
 a benchmark does not fit the number of ranks, it runs on fewer of them (``-npmin``), or not at all.

@@ -239,9 +239,7 @@ def without(key):
 
 
 WORSE = [{**row, "in_place": {**row["in_place"], "nwrong": 3.0}} for row in of_file()["results"]]
-FASTER = [
-    {**row, "in_place": {**row["in_place"], "bus_bw": 900.0}} for row in of_file()["results"]
-]
+FASTER = [{**row, "in_place": {**row["in_place"], "bus_bw": 900.0}} for row in of_file()["results"]]
 
 
 @pytest.mark.parametrize(

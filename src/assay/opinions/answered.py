@@ -169,6 +169,10 @@ SHOW = (
     "put what lscpu, free and dmidecode -t memory print on that node into the same text, or say "
     "--hardware processor=NAME --hardware memory=NAME --case sockets=2 --case cores=64"
 )
+_RANKS = (
+    "what these ranks should need: their number, their nodes and the algorithm decide, and no table "
+    "of a collective states all three"
+)
 _MACHINE = "what the machine should deliver: no --site is named, and no link that its messages fill"
 
 
@@ -187,15 +191,16 @@ class _Answered:
         assert sent.parsed is not None
         self.parsed, self.sent, self.asked = sent.parsed, sent, asked
         parsed = self.parsed
-        self.hardware = stated.hardware(
+        self.hardware = stated.hardware_of(
             [sent.text, sent.around], parsed, asked.site, asked.hardware
         )
         self.parts = {role: name for role, (name, _) in self.hardware.items()}
         self.name = self.parts.get("link", "")
         self.link = peaks.peak(asked.site, self.parts, "link", "bandwidth")
-        self.node = stated.node(sent.around, asked.case)
+        self.node = stated.node_of(sent.around, asked.case)
         self.ways, self.nccl = ways_of(parsed), parsed.family == "nccl-tests"
         self.pattern = _pattern(parsed)
+        self.collective = self.pattern.startswith("collective") and "latency" in parsed.units
         #: Whether the path is known: a log shows it, or there is no other one.
         self.sure = bool(self.ways) or not (self.pattern or self.nccl)
         #: What a good value rests on, and what the text does not say.
@@ -513,7 +518,7 @@ class _Answered:
         if not self.sure:
             unknown.append(_LOGGED if self.pattern or self.nccl else f"whether {self.given}")
         if not self.compared:
-            unknown += [*self.doubts] or [_MACHINE]
+            unknown += [*self.doubts] or [_RANKS if self.collective else _MACHINE]
         if (ended := self.parsed.facts.get("ends_early")) is not None:
             unknown.append(
                 f"whether the table was told to end at {ended} B (-m), or was cut there: "
@@ -572,6 +577,11 @@ class _Answered:
             return next(iter(self.doubts.values()))
         if not self.compared:
             like = "gpu=h100-sxm5-80gb" if self.parsed.family in _OF_GPUS else ""
+            if self.collective:
+                return (
+                    "send osu_latency and osu_bw between two of these nodes, or compare it with a "
+                    "site that measured it: --site SITE --case partition=NAME"
+                )
             if self.name and (self.pattern or self.nccl):
                 return "run it up to long messages: short ones say nothing of a link"
             like = "link=infiniband-hdr" if self.pattern or self.nccl else like

@@ -69,7 +69,7 @@ class Node(NamedTuple):
     modules: int = 0
 
 
-def node(text: str, case: Mapping[str, str]) -> Node:
+def node_of(text: str, case: Mapping[str, str]) -> Node:
     """What lscpu, free and dmidecode say in a text, and what the caller says of a case."""
 
     def only(pattern: str) -> str:
@@ -96,7 +96,7 @@ def node(text: str, case: Mapping[str, str]) -> Node:
     )
 
 
-def hardware(
+def hardware_of(
     texts: Sequence[str], parsed: Parsed, site: Path, said: Mapping[str, str]
 ) -> dict[str, tuple[str, str]]:
     """Role -> name in the catalogue and who says so: the caller, or words of a text.
@@ -112,7 +112,7 @@ def hardware(
     own = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
     # A part of a text stands after empty lines, over which no pattern may search again and again.
     for text in (re.sub(r"\n{2,}", "\n", text) for text in texts):
-        for role, name in _named(text, own, site).items():
+        for role, name in _parts_of(text, own, site).items():
             found.setdefault(role, (name, "as the output says"))
     nodes = parsed.facts.get("nodes", 1)
     if "link" not in found and "gpu" in found and parsed.family == "nccl-tests" and nodes == 1:
@@ -122,7 +122,7 @@ def hardware(
     return found
 
 
-def _named(text: str, models: Sequence[str], site: Path) -> dict[str, str]:
+def _parts_of(text: str, models: Sequence[str], site: Path) -> dict[str, str]:
     models = [*models, *(model for groups in _GPU.findall(text) for model in groups if model)]
     models = [model.strip() for model in models if not model.endswith("...")]
     ports = [
@@ -132,14 +132,14 @@ def _named(text: str, models: Sequence[str], site: Path) -> dict[str, str]:
     ]
     named = {"gpu": _part(site, "gpu", frozenset(models))}
     named |= {"link": _part(site, "link", frozenset(ports))}
-    return {role: name for role, name in (named | _host(text, site)).items() if name}
+    return {role: name for role, name in (named | _processor_and_memory(text, site)).items() if name}
 
 
-def _host(text: str, site: Path) -> dict[str, str]:
+def _processor_and_memory(text: str, site: Path) -> dict[str, str]:
     """Processor and memory by lscpu and dmidecode; a virtual machine has an unknown share of it."""
     if "Hypervisor vendor:" in text or not re.search("Vendor ID:|Configured ", text):
         return {}
-    wrapped = re.sub(r"(?m)^([ \t]*Flags: +)(.*(?:\n {16,}\S.*)*)", _unwrapped, text)
+    wrapped = re.sub(r"(?m)^([ \t]*Flags: +)(.*(?:\n {16,}\S.*)*)", _flags_unwrapped, text)
     # Each lscpu begins with the architecture.
     each = re.split(r"(?m)^Architecture:", wrapped)[1:] or [wrapped]
     lines = ["\n".join(map(str.strip, lscpu.split("\n"))) for lscpu in each]
@@ -149,7 +149,7 @@ def _host(text: str, site: Path) -> dict[str, str]:
     return identity.alike(said, "processor", "memory")
 
 
-def _unwrapped(flags: re.Match[str]) -> str:
+def _flags_unwrapped(flags: re.Match[str]) -> str:
     """The flags of lscpu on one line, as before a terminal broke it."""
     first, *more = flags[2].split("\n")
     return flags[1] + first + "".join(line[len(flags[1]) :] for line in more)

@@ -121,6 +121,15 @@ def test_messages_too_short_for_the_rate_of_a_link(judged):
     assert "% of" not in out
 
 
+def test_of_a_collective_it_says_what_decides(judged):
+    rows = "".join(f"{1 << k:<10}{5 + (1 << k) / 9000:>18.2f}\n" for k in range(2, 21))
+    text = f"# OSU MPI Allreduce Latency Test v7.1\n# Size       Avg Latency(us)\n{rows}"
+    _, out, _ = judged(text, *LINK)
+    assert out.startswith("RECORDED: sent.txt: osu_allreduce 7.1 measured 5 us at best (4 B), and")
+    assert "not known: what these ranks should need: their number, their nodes" in out
+    assert "next: send osu_latency and osu_bw between two of these nodes" in out
+
+
 def test_no_message_is_long_enough_for_the_named_link(judged):
     assert "next: run it up to long messages" in judged(osu_bw(12000, 10), *LINK)[1]
 

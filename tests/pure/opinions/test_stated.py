@@ -124,7 +124,7 @@ def test_hpcg_and_the_memory_of_the_node(judged, text, begins):
 
 def named(text):
     parsed = Parsed("osu", "osu_bw", None, True, (), {})
-    return {role: name for role, (name, _) in stated.hardware([text], parsed, SITE, {}).items()}
+    return {role: name for role, (name, _) in stated.hardware_of([text], parsed, SITE, {}).items()}
 
 
 def ibstat(*ports):
@@ -172,10 +172,10 @@ def test_the_parts_that_a_text_names(text, parts):
 
 
 def test_the_node_of_a_text():
-    seen = stated.node(AMD + "MemTotal:       263842516 kB\n", {})
+    seen = stated.node_of(AMD + "MemTotal:       263842516 kB\n", {})
     assert seen == stated.Node(2, 128, 256, 0, 512 << 20, 263842516 * 1024, 16)
-    assert stated.node(CASCADE + MEMORY, {}) == stated.Node(2, 40, 80, 2.5, 0, 187 * GIB, 0)
-    assert stated.node(AMD + CASCADE, {}).cores == 0
+    assert stated.node_of(CASCADE + MEMORY, {}) == stated.Node(2, 40, 80, 2.5, 0, 187 * GIB, 0)
+    assert stated.node_of(AMD + CASCADE, {}).cores == 0
 
 
 def test_the_hardware_around_counts_for_each_output(judged):
@@ -228,4 +228,4 @@ def test_an_error_beside_what_describes_the_machine_is_not_lost(judged):
 def test_blank_lines_cost_no_time():
     """A part of a long text stands after as many empty lines; a pattern over them would not end."""
     text = "\n" * 200_000 + MILAN
-    assert named(text) == {"processor": "epyc-milan"} and stated.node(text, {}).sockets == 2
+    assert named(text) == {"processor": "epyc-milan"} and stated.node_of(text, {}).sockets == 2

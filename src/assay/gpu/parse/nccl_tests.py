@@ -94,7 +94,7 @@ def parse_nccl_tests(text: str) -> Parsed:
     :raises ParseError: no first line, or columns that are not known; or a file that is no JSON.
     """
     if text.lstrip().startswith("{"):
-        parsed = parse_nccl_tests(_table(text))
+        parsed = parse_nccl_tests(_as_table(text))
         own = tuple(re.sub(r"^line \d+: ", "", said) for said in parsed.problems)
         return replace(parsed, problems=own)
     path, problems, lines = nccl_log.parse_nccl_log(without_warnings(split(text)[:-1]))
@@ -297,7 +297,7 @@ def _columns(line: Line, heads: Sequence[str], only_in_place: bool) -> list[Colu
     return columns
 
 
-def _table(text: str) -> str:
+def _as_table(text: str) -> str:
     """The table that a file of ``-J`` stands for; numbers keep their digits.
 
     :raises ParseError: no such file, or one of an unknown form.
@@ -306,13 +306,13 @@ def _table(text: str) -> str:
         said = json.loads(text, parse_float=str)
         if said["version"] not in _FORMS:
             raise ParseError(f"version {said['version']!r:.20} of the file of -J is not known")
-        return "\n".join([*_lines(said), ""])
+        return "\n".join([*_table_lines(said), ""])
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         what = "cut, or not what -J writes"
         raise ParseError(f"a file of nccl-tests -J that is {what}: {error!r:.100}") from None
 
 
-def _lines(said: Mapping[str, Any]) -> Iterator[str]:
+def _table_lines(said: Mapping[str, Any]) -> Iterator[str]:
     plan, results = said["config"], said["results"]
     grows = "step_factor" in plan
     step = f"{plan['step_factor']}(factor)" if grows else f"{plan['step_bytes']}(bytes)"

@@ -68,6 +68,8 @@ _AROUND = re.compile(
     r"|Currently Loaded Modules?:?.*|The following have been reloaded.*|Lmod .*"
     r"|(?:real|user|sys)\s+\d+m[\d.,]+s|[\d.]+user [\d.]+system .*"
     rf"|{_DATE}(?: [AP]M)?(?: [A-Z]{{2,5}})? \d{{4}}"
+    r"|\*{9,}|\* Waiting for client to connect.*|#{2,6} \w.*"
+    r"|(?:[Cc]lient|[Ss]erver|[Oo]utput|[Rr]esults?|[Ee]xample):?"
     r"|-{3}|={3,}|`{3}\w*|~{3}|(?:srun|sbatch|salloc): (?:job|Granted|Submitted|Pending|Nodes) .*"
     r"|srun: (?:error: )?.*\b[Ii]gnoring\b.*|.*: (?:Submitted batch job|Granted job allocation) \d+"
 )

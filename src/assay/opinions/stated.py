@@ -132,7 +132,8 @@ def _parts_of(text: str, models: Sequence[str], site: Path) -> dict[str, str]:
     ]
     named = {"gpu": _part(site, "gpu", frozenset(models))}
     named |= {"link": _part(site, "link", frozenset(ports))}
-    return {role: name for role, name in (named | _processor_and_memory(text, site)).items() if name}
+    named |= _processor_and_memory(text, site)
+    return {role: name for role, name in named.items() if name}
 
 
 def _processor_and_memory(text: str, site: Path) -> dict[str, str]:

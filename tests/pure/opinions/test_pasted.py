@@ -199,3 +199,13 @@ def test_the_benchmarks_of_one_run_of_imb_have_its_head_and_its_end():
 def test_no_benchmark_of_a_run_of_imb_is_sound_that_did_not_end():
     found = outputs(run_of_imb("PingPong", "PingPing", end=False) + run_of_imb("PingPong"))
     assert [its.parsed.sound for its in found] == [False, False, True]
+
+
+def test_a_page_with_the_two_ends_of_several_runs_of_perftest():
+    """A page has headings, and each end of a run in a block of its own."""
+    runs = [path.read_text() for path in sorted((DATA / "ib-perftest").glob("*.txt"))]
+    runs = [run for run in runs if run.count("#bytes") == 1 and "Completion" not in run][:2]
+    runs = [run[run.index("---") :] for run in runs]
+    wait = f"{'*' * 36}\n* Waiting for client to connect... *\n{'*' * 36}\n"
+    page = "".join(f"## Test\n```\n{wait}{run}```\n\nClient:\n```\n{run}```\n\n" for run in runs)
+    assert [its.parsed.sound for its in outputs(page)] == [True] * 2 * len(runs)

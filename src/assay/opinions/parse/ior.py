@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from assay.parse import Parsed, Value
+from assay.parse import Parsed, ParseError, Value
 from assay.parse.reading import (
     CRASH,
     integer,

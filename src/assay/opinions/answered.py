@@ -170,8 +170,8 @@ SHOW = (
     "--hardware processor=NAME --hardware memory=NAME --case sockets=2 --case cores=64"
 )
 _RANKS = (
-    "what these ranks should need: their number, their nodes and the algorithm decide, and no table "
-    "of a collective states all three"
+    "what these ranks should need: their number, their nodes and the algorithm decide, and no "
+    "table of a collective states all three"
 )
 _MACHINE = "what the machine should deliver: no --site is named, and no link that its messages fill"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import shell
 from bench import HELLO, OWN, REFRAME, ROOT, Bench, Recorded, run_reframe
+from node_form import AMD, stream
 
 from assay import cli
 from assay.reframe_compat import TRIED
@@ -244,6 +245,19 @@ def test_the_wheel_carries_the_tests_and_the_shared_files(installed: Path, tmp_p
     assert names(tests) == names(ROOT / "reframe")
     assert "witness.sh" in names(tests.parents[1] / "node")
     assert "rank-gpu.sh" in names(tests.parents[1] / "gpu/node")
+
+
+def test_the_wheel_answers_an_output_where_nothing_else_is(installed: Path, tmp_path: Path) -> None:
+    """Parts of the catalogue, floors and the texts of answers are in the wheel."""
+    (tmp_path / "sent.txt").write_text(AMD + stream(115e3))
+    asks = "import sys; from assay import cli; sys.exit(cli.main(['judge', 'sent.txt']))"
+    done = shell.run(sys.executable, "-c", asks, cwd=tmp_path, PYTHONPATH=installed)
+    assert done.stdout.startswith("FAIL: sent.txt: stream 5.10 measured 115000 MB/s")
+    assert "28% of the memory of 2 epyc-milan" in done.stdout
+    (tmp_path / "sent.txt").write_text("Tested 1 GPUs:\n\tGPU 0: FAULTY\n")
+    done = shell.run(sys.executable, "-c", asks, cwd=tmp_path, PYTHONPATH=installed)
+    assert done.stdout.startswith("not read: sent.txt: an output of gpu-burn")
+    assert [path.name for path in tmp_path.iterdir()] == ["sent.txt"]
 
 
 def of_version(version: str, *more: str) -> str:

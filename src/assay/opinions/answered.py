@@ -9,6 +9,7 @@ path, and if nothing of it is missing.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -31,10 +32,11 @@ from assay.judge import (
 )
 from assay.judge.peaks import MOST_OF_PEAK
 from assay.judge.references import ANY
+from assay.opinions import stated
 from assay.opinions.pasted import Sent
 from assay.parse import Parsed, hpl
 from assay.parse.osu import TWO_RANKS
-from assay.prove import identity, transports
+from assay.prove import transports
 from assay.quantities import number
 from assay.show.outputs import ways_of
 from assay.store.cases import grouped
@@ -76,19 +78,30 @@ _LINKS = {
     "nvlink": re.compile(r"cuda_ipc/.*|(P2P|NVLS)(/.*)?"),
 }
 
-#: GPU -> the links between all GPUs of its board, where a switch joins them (HGX).
-_SWITCHED = {
-    r"a[18]00-sxm4-.*": "nvlink3-12-links",
-    r"(h100|h200)-sxm.*": "nvlink4-18-links",
-    r"b[23]00-.*": "nvlink5-18-links",
-}
-
 #: Test -> what its rates are a share of: role and quantity. Those of the others are of the link.
 _PEAKS = {
     "BabelStreamGpu": ("gpu.memory_bandwidth",),
     "GpuHplStudy": ("gpu.fp64_matrix", "gpu.fp64"),
-    **dict.fromkeys(("Stream", "BabelStream", "Hpl", "Hpcg", "Hpcc"), ()),
+    **dict.fromkeys(("Stream", "BabelStream", "Hpcg"), ("memory.bandwidth",)),
+    "Hpl": ("processor.fp64",),
+    "Hpcc": (),
 }
+
+#: Implementations of BabelStream that no processor runs.
+_GPU_ONLY = ("CUDA", "HIP")
+
+#: Tests of a node's processors -> whether the ranks may have been on several nodes.
+_OF_NODES = {"Stream": False, "BabelStream": False, "Hpl": True, "Hpcg": True}
+
+#: The least that memory must hold, so that the caches do not: a multiple of the last level, and a
+#: size [B] where that is not known. HPL fills at least this share of the memory.
+BEYOND_CACHES, BEYOND_ANY_CACHE, FILLS = 4, 1 << 32, 0.4
+
+#: What a point of HPCG takes: 27 nonzeros of 12 B [B].
+POINT_OF_HPCG = 324
+
+#: EPYC 7002 and 7003 with less than this for each socket [B] have half the fabric (floors.yaml).
+WHOLE_FABRIC = 128 << 20
 
 #: What looks wrong -> what it usually means.
 CAUSES = {
@@ -96,6 +109,8 @@ CAUSES = {
     "be registered (ulimit -l), one rail of several; in one node, messages that outgrow a cache",
     "slow": "usually another path (TCP, one rail of several, half a slot of PCIe), a link that "
     "trained slower, ranks far from the device, or a clock that is held low",
+    "node": "usually ranks or threads that share cores or are all on one socket, memory in too few "
+    "channels or far from them, or a clock that is held low",
     "dent": "usually other work in that moment, or a switch of protocols: run it again",
 }
 
@@ -149,6 +164,15 @@ class Asked(msgspec.Struct, frozen=True):
 
 _WITNESS = "nodes, other work, exit code: no launch was witnessed, and a text can be changed"
 _LOGGED = "the path: UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO, would show it"
+#: What a text lacks that is to say how fast a node should be.
+SHOW = (
+    "put what lscpu, free and dmidecode -t memory print on that node into the same text, or say "
+    "--hardware processor=NAME --hardware memory=NAME --case sockets=2 --case cores=64"
+)
+_RANKS = (
+    "what these ranks should need: their number, their nodes and the algorithm decide, and no "
+    "table of a collective states all three"
+)
 _MACHINE = "what the machine should deliver: no --site is named, and no link that its messages fill"
 
 
@@ -167,14 +191,21 @@ class _Answered:
         assert sent.parsed is not None
         self.parsed, self.sent, self.asked = sent.parsed, sent, asked
         parsed = self.parsed
-        self.hardware = stated_hardware(sent.text, parsed, asked)
+        self.hardware = stated.hardware_of(
+            [sent.text, sent.around], parsed, asked.site, asked.hardware
+        )
         self.parts = {role: name for role, (name, _) in self.hardware.items()}
         self.name = self.parts.get("link", "")
         self.link = peaks.peak(asked.site, self.parts, "link", "bandwidth")
+        self.node = stated.node_of(sent.around, asked.case)
         self.ways, self.nccl = ways_of(parsed), parsed.family == "nccl-tests"
         self.pattern = _pattern(parsed)
+        self.collective = self.pattern.startswith("collective") and "latency" in parsed.units
         #: Whether the path is known: a log shows it, or there is no other one.
         self.sure = bool(self.ways) or not (self.pattern or self.nccl)
+        #: What a good value rests on, and what the text does not say.
+        self.given, self.doubts = f"the bytes took {self.name}", dict[str, str]()
+        self.share = ""  # of the node's peak, if nothing says whether that is right
         self.compared = False  # with what the machine should deliver
         self.meaning = self.astray = ""  # a key of CAUSES; the path that it should not have taken
         self.brief: dict[str, str] = {}  # reason -> what the sentence says of it
@@ -303,8 +334,14 @@ class _Answered:
         why = f"{references.path}: no reference fits"
         before = len(self.reasons)
         found = list(_metrics(self.parsed))
+        self.doubts = self._doubts(found[0][0]) if found else {}
         for case, name, value, unit in found:
             told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
+            on_gpu = "gpu" in self.parts or self.parsed.facts.get("implementation") in _GPU_ONLY
+            if case["test"] == "BabelStreamGpu" and not on_gpu:  # Java, Julia, TBB...
+                continue
+            if case["test"] in ("Hpl", "Hpcg") and self._fills():
+                told["profile"] = "full"
             try:
                 expected, peak = self._expected(references, {**told, **self.asked.case}, name, unit)
             except ReferencesError as error:
@@ -317,9 +354,16 @@ class _Answered:
             above = bad and value > (expected.upper_bound or value)
             if above and peak:  # the named part may be another one
                 verdict = Verdict.INCONCLUSIVE
+            if case["test"] in _OF_NODES and peak:
+                if self.doubts and bad and not above:
+                    self.share = f", {value / peak.value:.0%} of {peak.what}"
+                    continue
+                if caveat := self._caveat(case):
+                    self.sure, self.given = False, caveat
             if expected.yardstick != ANY:
                 self.compared = True
-                self.meaning = self.meaning or "slow" * (bad and not above)
+                low = "node" if case["test"] in _OF_NODES else "slow"
+                self.meaning = self.meaning or low * (bad and not above)
             if expected.yardstick != ANY or bad:
                 why = f"{name}: {said.why} ({expected.source})"
                 self.reasons.append((verdict, why))
@@ -368,10 +412,93 @@ class _Answered:
     def _peak(self, of: str, unit: str) -> Peak | None:
         """The peak of a role and quantity of the hardware, in a unit; None if it is not known."""
         role, _, quantity = of.partition(".")
+        if of in ("memory.bandwidth", "processor.fp64"):
+            return self._peak_of_node(of, unit)
         its = "MB/s" if quantity == "bandwidth" else peaks.UNITS[quantity]
         value = peaks.peak(self.asked.site, self.parts, role, quantity)
         scale = metrics.factor(its, unit)
         return Peak(self.parts[role], value * scale, of=of) if value and scale else None
+
+    # --- the processors of a node
+
+    def _peak_of_node(self, of: str, unit: str) -> Peak | None:
+        """What the memory of the node carries, or its cores compute; None if it is not known."""
+        name, node = self.parts.get("processor", ""), self.node
+        known = peaks.hardware(self.asked.site, "processor", "memory")
+        if not (name and node.sockets):
+            return None
+        its, memory = known["processor"][name], known["memory"].get(self.parts.get("memory", ""))
+        if of == "memory.bandwidth":
+            value, own = peaks.memory_bandwidth(its, node.sockets, memory), "MB/s"
+            what = f"the memory of {node.sockets} {name}"
+        else:
+            cores = node.cores * self._nodes()
+            value, own = peaks.processor_fp64(its, cores, node.clock or None), "GFLOP/s"
+            what = f"{cores} cores of {name}"
+        # The memory of HPCG allows so many FLOP for each byte.
+        scale = metrics.factor(own, "GB/s" if self.parsed.family == "hpcg" else unit)
+        return Peak(what, value * scale, of=of) if value and scale else None
+
+    def _used(self) -> int:
+        """The cores that the program says that it took, at least."""
+        facts, rows = self.parsed.facts, self.parsed.rows
+        grids = [int(row["p"]) * int(row["q"]) for row in rows if "p" in row]
+        ranks = facts.get("ranks") or max(grids, default=1)
+        return int(ranks) * int(facts.get("threads") or 1)
+
+    def _nodes(self) -> int:
+        """At least so many nodes: ranks beyond the hardware threads of one were on others."""
+        return max(1, self._used() // (self.node.cpus or self.node.cores or 1))
+
+    def _doubts(self, case: Mapping[str, Any]) -> dict[str, str]:
+        """What nothing shows, so that a low value may be no fault of the node -> the next step."""
+        test, node, name = case["test"], self.node, self.parts.get("processor", "")
+        if test not in _OF_NODES:
+            return {}
+        if not (name and node.sockets and node.cores):
+            return {"the processor, its sockets and cores": SHOW}
+        doubts = {}
+        if test == "BabelStream" or self._used() < node.cores:
+            used = "how many" if test == "BabelStream" else f"only {self._used()}"
+            doubts[f"a run on the whole node: {used} of its {node.cores} cores were used"] = (
+                "run it on all cores of the node, each with one rank or thread"
+            )
+        if test == "Hpl" and not self._fills():
+            doubts["whether the matrix fills the memory"] = SHOW
+        if test == "Hpcg" and not self._fills():
+            doubts["a problem that the caches do not hold"] = "run it with --nx=104 or more"
+        if test != "Hpl":
+            known = peaks.hardware(self.asked.site, "processor")["processor"][name]
+            channels = int(known.channels or 0) * node.sockets
+            if channels and "memory" not in self.parts:
+                doubts["the modules of the memory"] = SHOW
+            if channels and 0 < node.modules < channels:
+                doubts[f"a full memory: {node.modules} modules are in {channels} channels"] = (
+                    "compare it with a node of the same modules"
+                )
+            half = node.cache < WHOLE_FABRIC * node.sockets
+            if name in ("epyc-rome", "epyc-milan") and half:
+                doubts["whether this model has the whole fabric: those of few dies have not"] = SHOW
+        return doubts
+
+    def _caveat(self, case: Mapping[str, Any]) -> str:
+        """What a good value of a node rests on, if nothing shows it."""
+        if case["test"] in ("Hpl", "Hpcg") or "ranks" in self.parsed.facts:
+            return "its ranks had one core each, on one node"
+        return "" if self._fills() else "the caches do not hold its arrays"
+
+    def _fills(self) -> bool:
+        """Whether the problem is as large as a measurement of the node needs."""
+        facts, node = self.parsed.facts, self.node
+        least = BEYOND_CACHES * node.cache or BEYOND_ANY_CACHE
+        if self.parsed.family == "hpl":
+            order = max((int(row["n"]) for row in self.parsed.rows), default=0)
+            return 0 < FILLS * node.memory * self._nodes() <= 8 * order**2
+        if self.parsed.family == "hpcg":
+            return bool(POINT_OF_HPCG * math.prod(facts["size"]) >= least)
+        array = facts.get("array", 0)
+        array *= facts.get("element", 8) if self.parsed.family == "stream" else 1
+        return bool(array >= least)
 
     # --- the answer
 
@@ -386,10 +513,12 @@ class _Answered:
 
     def said(self) -> Answer:
         unknown = [_WITNESS]
+        if "processor" in self.parts and "processor" not in self.asked.hardware:
+            unknown.append("whether it ran on the node that lscpu describes")
         if not self.sure:
-            unknown.append(_LOGGED)
+            unknown.append(_LOGGED if self.pattern or self.nccl else f"whether {self.given}")
         if not self.compared:
-            unknown.append(_MACHINE)
+            unknown += [*self.doubts] or [_RANKS if self.collective else _MACHINE]
         if (ended := self.parsed.facts.get("ends_early")) is not None:
             unknown.append(
                 f"whether the table was told to end at {ended} B (-m), or was cut there: "
@@ -427,8 +556,8 @@ class _Answered:
             return f"{what}, which is {word}: {why}{path}{usual}"
         early = "; the table ends early: told to (-m), or cut?" * ("ends_early" in parsed.facts)
         if not self.compared:
-            return f"{what}, and nothing here says whether that is right{early}"
-        word = "right" if self.sure else f"right if the bytes took {self.name}, which nothing shows"
+            return f"{what}{self.share}, and nothing here says whether that is right{early}"
+        word = "right" if self.sure else f"right if {self.given}, which nothing shows"
         return f"{what}, which is {word}: {self.brief.get(good[0], good[0])}{path}{early}"
 
     def _next(self) -> str:
@@ -438,19 +567,32 @@ class _Answered:
         logged = "NCCL_DEBUG=INFO" if self.nccl else "UCX_LOG_LEVEL=info UCX_PROTO_INFO=y"
         if self.meaning == "slow" and self.ways and not self.astray:
             return "on both nodes, compare the rate in ibstat and LnkSta in lspci -vv with LnkCap"
+        if self.meaning == "node":
+            return "run it again with OMP_PROC_BIND=spread OMP_PLACES=cores, and watch the clocks"
         if self.meaning in ("falls", "slow"):
             return f"run it again with {logged}"
         if self.meaning == "dent":
             return "run it again, with nothing else on the nodes"
+        if not self.compared and self.doubts:
+            return next(iter(self.doubts.values()))
         if not self.compared:
             like = "gpu=h100-sxm5-80gb" if self.parsed.family in _OF_GPUS else ""
+            if self.collective:
+                return (
+                    "send osu_latency and osu_bw between two of these nodes, or compare it with a "
+                    "site that measured it: --site SITE --case partition=NAME"
+                )
+            if self.name and (self.pattern or self.nccl):
+                return "run it up to long messages: short ones say nothing of a link"
             like = "link=infiniband-hdr" if self.pattern or self.nccl else like
             if like:
                 return f"assay judge FILE --hardware {like}; site-config/hardware/ has the names"
             return "compare it with a site: assay judge FILE --site SITE --case partition=NAME"
         if (ended := self.parsed.facts.get("ends_early")) is not None:
             return f"assay judge FILE --last-size {ended}, if it was told to end there"
-        return "" if self.sure else f"run it again with {logged}"
+        if self.sure or not (self.pattern or self.nccl):
+            return "" if self.sure else f"make sure that {self.given}"
+        return f"run it again with {logged}"
 
 
 #: What an output is about, the most telling column first, and whether more is better.
@@ -464,6 +606,7 @@ def measured(parsed: Parsed) -> str:
     """What the program measured, in words: the best value of its most telling column, and where."""
     column = next((name for name in _TELLING if name in parsed.units), "")
     rows = [row for row in parsed.rows if isinstance(row.get(column), (int, float))]
+    rows = [row for row in rows if row.get("size") != 0] or rows  # nothing is sent in no time
     if not rows:
         return ""
     best = _TELLING[column](rows, key=lambda row: float(row[column]))
@@ -481,50 +624,6 @@ def size_in_words(size: int) -> str:
         if size and size % (1 << power) == 0:
             return f"{size >> power} {unit}"
     return f"{size} B"
-
-
-def stated_hardware(text: str, parsed: Parsed, asked: Asked) -> dict[str, tuple[str, str]]:
-    """Role -> name in the catalogue and who says so: the caller, or words of the output.
-
-    A part is named only if all words about it name the same one. On a board with a switch between
-    its GPUs, the model of the GPU also says which links it has.
-    """
-    found = {role: (name, "stated") for role, name in asked.hardware.items()}
-    gpus = parsed.facts.get("gpus")
-    gpus = gpus if isinstance(gpus, (list, tuple)) else ()
-    models = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
-    models += [model.strip() for model in _GPU.findall(text)]
-    layers = {*re.findall(r"[Ll]ink.layer:\s*(\w+)", text)} or {"InfiniBand"}
-    ports = [f"{layer} {rate or f'{gbit} Gb/sec'}" for layer in layers
-             for rate, gbit in _PORT.findall(text)]  # fmt: skip
-    for role, words in (("gpu", models), ("link", ports)):
-        if role not in found and (name := _part(asked.site, role, frozenset(words))):
-            found[role] = name, "as the output says"
-    nodes = parsed.facts.get("nodes", 1)
-    if "link" not in found and "gpu" in found and parsed.family == "nccl-tests" and nodes == 1:
-        links = [its for gpu, its in _SWITCHED.items() if re.fullmatch(gpu, found["gpu"][0])]
-        if links and len(gpus) > 2:
-            found["link"] = links[0], "of such a GPU"
-    return found
-
-
-#: The model of a GPU in outputs of nvidia-smi -L, BabelStream, nvbandwidth and gpu-burn.
-_GPU = re.compile(
-    r"^(?:GPU \d+: |Using CUDA device |Using HIP device |Device \d+: |#? *Device name: +)"
-    r"([^\n(]*?)(?: \(.*)?$",
-    re.MULTILINE,
-)
-#: The rate of a port in outputs of ibstatus, and of ibstat, which does not name the generation.
-_PORT = re.compile(r"^\s*(?:rate:\s+(\d.*\))|Rate: (\d+))$", re.MULTILINE)
-
-
-@cache
-def _part(site: Path, role: str, words: frozenset[str]) -> str:
-    """The only part of the catalogue that these words name; empty if there is none."""
-    known = peaks.hardware(site, role)[role]
-    stated = (identity.Stated(role, "the output", (word,)) for word in words)
-    names = {identity.named(each, known).name for each in stated}
-    return names.pop() if len(names) == 1 else ""
 
 
 @cache
@@ -570,6 +669,14 @@ def _metrics(parsed: Parsed) -> Iterator[Metric]:
     case, rows = _case(parsed), parsed.rows
     if parsed.family == "nccl-tests":
         yield from _of_nccl(parsed)
+        return
+    if parsed.program == hpl.HOST:  # of a sweep, the best one of the largest matrices
+        largest = max((row["n"] for row in rows), default=0)
+        rates = [float(row["performance"]) for row in rows if row["n"] == largest]
+        yield from [(case, "performance", max(rates), "GFLOP/s")] if rates else []
+        return
+    if parsed.family == "hpcg":
+        yield case, "rating", float(parsed.facts["rating"]), "GFLOP/s"
         return
     for row in rows if case["test"] else ():
         size = int(row.get("size", 0))

@@ -68,8 +68,20 @@ _AROUND = re.compile(
     r"|Currently Loaded Modules?:?.*|The following have been reloaded.*|Lmod .*"
     r"|(?:real|user|sys)\s+\d+m[\d.,]+s|[\d.]+user [\d.]+system .*"
     rf"|{_DATE}(?: [AP]M)?(?: [A-Z]{{2,5}})? \d{{4}}"
+    r"|\*{9,}|\* Waiting for client to connect.*|#{2,6} \w.*"
+    r"|(?:[Cc]lient|[Ss]erver|[Oo]utput|[Rr]esults?|[Ee]xample):?"
     r"|-{3}|={3,}|`{3}\w*|~{3}|(?:srun|sbatch|salloc): (?:job|Granted|Submitted|Pending|Nodes) .*"
     r"|srun: (?:error: )?.*\b[Ii]gnoring\b.*|.*: (?:Submitted batch job|Granted job allocation) \d+"
+)
+
+#: The first line of what describes a machine, and those that follow.
+_MACHINE = re.compile(
+    r"Architecture: |# dmidecode |Handle 0x|Memory Device$|\|? ?NVIDIA-SMI |=+NVSMI LOG=+"
+    r"|\+(?:-{20,}\+)+$|GPU \d+: .*\(UUID|CA '|Infiniband device '|Linux \S+ \d+\.\d+"
+    r"|\s+total +used +free|\s+GPU0(?:\s|$)|=+ (?:ROCm|End of ROCm)"
+)
+_OF_MACHINE = re.compile(
+    r"\s*[\w#(][^:\n]{0,60}:(?:\s.*)?|[|+].*|(?:Getting )?SMBIOS .*|GPU\d+\s.*|\s*|\t.*"
 )
 
 #: What a line that reports a failure has.
@@ -90,6 +102,7 @@ class Sent(NamedTuple):
     :ivar why: no parser reads it; empty otherwise.
     :ivar line: of the text, where it begins.
     :ivar notes: what was taken away or supplied, for the reader.
+    :ivar around: the text that it stands in.
     """
 
     text: str
@@ -97,6 +110,7 @@ class Sent(NamedTuple):
     why: str
     line: int
     notes: tuple[str, ...] = ()
+    around: str = ""
 
 
 def outputs(text: str, last_size: int | None = None) -> list[Sent]:
@@ -104,19 +118,24 @@ def outputs(text: str, last_size: int | None = None) -> list[Sent]:
 
     :param last_size: as for :func:`assay.parse.registry.parse_output`.
     """
-    best = _separated(text, last_size)
+    best = [its._replace(around=text) for its in _separated(text, last_size)]
     for tried, notes in _cleaned(text):
-        if all(sent.parsed and sent.parsed.sound for sent in best):
-            break
-        found = [its._replace(notes=notes + its.notes) for its in _separated(tried, last_size)]
-        best = max(best, found, key=_worth)
+        for form in dict.fromkeys((tried, _without_machine(tried))):
+            if all(sent.parsed and sent.parsed.sound for sent in best):
+                return best
+            found = [
+                its._replace(notes=notes + its.notes, around=tried)
+                for its in _separated(form, last_size)
+            ]
+            best = max(best, found, key=_worth)
     return best
 
 
-def _worth(sents: Sequence[Sent]) -> tuple[int, int, int]:
+def _worth(sents: Sequence[Sent]) -> tuple[bool, int, int, int]:
+    whole = all(sent.parsed and sent.parsed.sound for sent in sents)
     read = [sent.parsed for sent in sents if sent.parsed]
     problems = sum(len(parsed.problems) for parsed in read)
-    return sum(parsed.sound for parsed in read), len(read), -problems
+    return whole, sum(parsed.sound for parsed in read), len(read), -problems
 
 
 # --- what stands in front of lines, and around outputs
@@ -147,6 +166,17 @@ def _cleaned(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         if others and all(map(_harmless, others)) and not _is_output("\n".join(others)):
             for form in _dedented(own):
                 yield form, (*notes, f"read without the lines of other processes than {rank}")
+
+
+def _without_machine(text: str) -> str:
+    """A text without what lscpu, free, dmidecode, nvidia-smi, ibstat and their like print."""
+    lines, inside = text.split("\n"), False
+    for at, line in enumerate(lines):
+        inside = bool(_MACHINE.match(line) or (inside and _OF_MACHINE.fullmatch(line)))
+        inside = inside and not _is_output(line)
+        counts = re.match(r"\s+(?:Error \w|.*\bErrors?$|.*\bECC\b)", line)
+        lines[at] = "" if inside and (counts or _harmless(line)) else line
+    return "\n".join(lines)
 
 
 def _harmless(line: str) -> bool:
@@ -185,8 +215,14 @@ def _without_prefixes(lines: list[str], notes: list[str]) -> tuple[list[str], li
                 for at, match in enumerate(found):
                     if match and (rank := next(filter(None, match.groups()), "")):
                         ranks[at] = rank
+                # A program that prints a line in pieces has its tag before each of them.
                 lines = [
-                    line[match.end() :] if match else line for line, match in zip(lines, found)
+                    re.sub(rf"{re.escape(its[0].rstrip())}(?= {{2}}|$)", "", line[its.end() :])
+                    if its and its[0].strip(" >|")
+                    else line[its.end() :]
+                    if its
+                    else line
+                    for line, its in zip(lines, found)
                 ]
                 notes.append(f"read without {name} in front of the lines")
         if lines == before:
@@ -220,12 +256,32 @@ def _separated(text: str, last_size: int | None) -> list[Sent]:
     found = []
     for parts in (by_family, single):
         if len(parts) > 1:
-            padded = [
-                (begin, [""] * begin + lines[begin:end] + [""] * (end < len(lines)))
-                for begin, end in parts
-            ]
+            padded = [(begin, _padded(lines, begin, end)) for begin, end in parts]
             found.append([_read("\n".join(its), begin, last_size) for begin, its in padded])
     return max([[whole], *found], key=_worth)
+
+
+def _padded(lines: Sequence[str], begin: int, end: int) -> list[str]:
+    """A part after as many empty lines as stood before it.
+
+    IMB runs many benchmarks by default: each has the head and the last line of its run.
+    """
+    part = [*[""] * begin, *lines[begin:end]]
+    title = max((at for at in range(end) if _IMB[0].match(lines[at])), default=end)
+    names = [at for at in range(title, end) if _IMB[1].match(lines[at])]
+    if names:
+        part[title : min(names[0], begin)] = lines[title : min(names[0], begin)]
+        ends = (line for line in lines[names[-1] :] if _IMB[2].match(line) or _IMB[0].match(line))
+        return [*part, next(ends, ""), ""]
+    return [*part, *[""] * (end < len(lines))]
+
+
+#: Of a run of IMB: its title, the name of a benchmark, and its last line.
+_IMB = [
+    re.compile(r"# +Intel ?\(R\) MPI Benchmarks "),
+    re.compile(r"#-? Benchmarking \S"),
+    re.compile(r"# All processes entering MPI_Finalize"),
+]
 
 
 #: A line that only the programs of a family print: its number from 0, and the family.
@@ -249,8 +305,8 @@ def _begins(marks: Sequence[_Mark], at: int, lines: Sequence[str]) -> bool:
     if at == 0 or marks[at][1] != marks[at - 1][1]:
         return True
     here, before = marks[at][0], marks[at - 1][0]
-    alike = lines[here].split()[:2] == lines[before].split()[:2]
-    return alike and any(re.match(r"\s*\d", line) for line in lines[before + 1 : here])
+    alike = lines[here].split()[:2] == lines[before].split()[:2] or _IMB[0].match(lines[here])
+    return bool(alike) and any(re.match(r"\s*\d", line) for line in lines[before + 1 : here])
 
 
 def _parts(lines: Sequence[str], begins: Sequence[_Mark]) -> Iterator[tuple[int, int]]:

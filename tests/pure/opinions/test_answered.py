@@ -12,6 +12,7 @@ from pathlib import Path
 
 import nccl_form
 import pytest
+from node_form import AMD, stream
 from real_outputs import DATA
 
 from assay import cli
@@ -78,11 +79,11 @@ SENT = {
     "One size is slow": (osu_bw(slow=lambda n: 0.05 if n == 1 << 15 else 1), ""),
     "A healthy osu_bw without a log": (osu_bw(), EDR),
     "A healthy osu_bw, and nothing else": (osu_bw(), ""),
-    "A rate that the named link cannot have": (IB + osu_bw(24300), EDR),
+    "STREAM at half the rate, with lscpu and dmidecode": (AMD + stream(115e3), ""),
     "Both directions count": (IB + both_ways(), EDR),
+    "STREAM on one core of 128": (AMD + stream(15e3, 1), ""),
     "20 us more for each message": (IB + osu_latency(21.2), EDR),
     "A table that ends early": (IB + osu_bw(last=20), EDR),
-    "A table that was cut": (osu_bw()[:-9], ""),
     "A rank died": (osu_bw()[:400] + "\nsrun: error: n2: task 1: Segmentation fault\n", ""),
     "Labels of srun, and two programs": (labelled(osu_latency(1.4) + osu_bw()), EDR),
     "Eight healthy H100": (nccl(475), ""),

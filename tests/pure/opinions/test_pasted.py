@@ -3,6 +3,7 @@
 import random
 import re
 
+import nccl_form
 import pytest
 from real_outputs import DATA
 
@@ -169,3 +170,44 @@ def test_a_prompt_that_tells_of_a_failure_is_not_left_out():
 def test_a_text_of_nothing():
     (sent,) = outputs("")
     assert (sent.parsed, sent.why) == (None, "unknown program")
+
+
+def test_a_row_that_a_program_prints_in_pieces_has_a_tag_before_each():
+    """nccl-tests prints a row in three pieces, and mpirun --tag-output tags each."""
+    text = nccl_form.output(nodes=2, gpus=2)
+    tagged = "".join(f"[1,0]<stdout>:{line}\n" for line in text.removesuffix("\n").split("\n"))
+    pieces = re.sub(r"(?m)^(\S+ +\d+ .*?-1)(  .*?)$", r"\1[1,0]<stdout>:\2[1,0]<stdout>:", tagged)
+    assert pieces.count("[1,0]<stdout>:") > tagged.count("[1,0]<stdout>:")
+    (its,) = outputs(pieces)
+    assert its.parsed.sound and its.parsed.rows == parse_output(text).rows
+
+
+def run_of_imb(*names, end=True):
+    """A run of several benchmarks of IMB: one head, one last line."""
+    text = (DATA / "imb/2021.7.pingpong.txt").read_text()
+    head, _, table = text.partition("#---------------------------------------------------\n# Bench")
+    table, end_of_run, last = table.partition("# All processes")
+    parts = ["# Bench" + table.replace("PingPong", name) for name in names]
+    return head + "".join(parts) + (end_of_run + last) * end
+
+
+def test_the_benchmarks_of_one_run_of_imb_have_its_head_and_its_end():
+    """Without names IMB-MPI1 runs all that it has."""
+    found = [its.parsed for its in outputs(run_of_imb("PingPong", "PingPing"))]
+    assert [its.program for its in found] == ["IMB-MPI1 PingPong", "IMB-MPI1 PingPing"]
+    assert [(its.sound, its.version) for its in found] == [(True, found[0].version)] * 2
+
+
+def test_no_benchmark_of_a_run_of_imb_is_sound_that_did_not_end():
+    found = outputs(run_of_imb("PingPong", "PingPing", end=False) + run_of_imb("PingPong"))
+    assert [its.parsed.sound for its in found] == [False, False, True]
+
+
+def test_a_page_with_the_two_ends_of_several_runs_of_perftest():
+    """A page has headings, and each end of a run in a block of its own."""
+    runs = [path.read_text() for path in sorted((DATA / "ib-perftest").glob("*.txt"))]
+    runs = [run for run in runs if run.count("#bytes") == 1 and "Completion" not in run][:2]
+    runs = [run[run.index("---") :] for run in runs]
+    wait = f"{'*' * 36}\n* Waiting for client to connect... *\n{'*' * 36}\n"
+    page = "".join(f"## Test\n```\n{wait}{run}```\n\nClient:\n```\n{run}```\n\n" for run in runs)
+    assert [its.parsed.sound for its in outputs(page)] == [True] * 2 * len(runs)

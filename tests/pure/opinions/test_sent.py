@@ -121,6 +121,19 @@ def test_messages_too_short_for_the_rate_of_a_link(judged):
     assert "% of" not in out
 
 
+def test_of_a_collective_it_says_what_decides(judged):
+    rows = "".join(f"{1 << k:<10}{5 + (1 << k) / 9000:>18.2f}\n" for k in range(2, 21))
+    text = f"# OSU MPI Allreduce Latency Test v7.1\n# Size       Avg Latency(us)\n{rows}"
+    _, out, _ = judged(text, *LINK)
+    assert out.startswith("RECORDED: sent.txt: osu_allreduce 7.1 measured 5 us at best (4 B), and")
+    assert "not known: what these ranks should need: their number, their nodes" in out
+    assert "next: send osu_latency and osu_bw between two of these nodes" in out
+
+
+def test_no_message_is_long_enough_for_the_named_link(judged):
+    assert "next: run it up to long messages" in judged(osu_bw(12000, 10), *LINK)[1]
+
+
 def test_nothing_to_compare_with_is_recorded(judged):
     code, out, _ = judged(osu_bw(12000))
     assert (code, out.split(":")[0]) == (0, "RECORDED")
@@ -239,6 +252,7 @@ UNREAD = {
     "gpu-burn": "100.0%  proc'd: 1400 (3064 Gflop/s)   errors: 0   temps: 70 C",
     "NVIDIA's STREAM": "NVIDIA STREAM benchmark",
     "GPCNeT": "Network Tests v1.3",
+    "fio for people": "randread: (groupid=0, jobs=8): err= 0: pid=2619: Mon Apr 23 15:41:29 2018",
     "nvidia-smi": "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15   CUDA Version: 12.4 |",
     "dcgmi diag": "Successfully ran diagnostic for group.",
     "ibstat": "CA 'mlx5_0'",
@@ -351,6 +365,13 @@ def test_a_gpu_that_the_output_names_is_compared_with_its_like(judged, rate, wor
     assert "hardware: gpu v100-sxm2-32gb (as the output says)" in out
 
 
+def test_babelstream_on_processors_is_not_compared_with_gpus(judged):
+    """Java, Julia, TBB and their like; a small machine is below what any GPU does."""
+    text = babelstream(9_000).replace("Using CUDA device Tesla V100-SXM2-32GB\n", "")
+    text = text.replace("Implementation: CUDA", "Implementation: TBB")
+    assert "TBB" in text and judged(text)[1].startswith("RECORDED")
+
+
 def test_the_gpu_that_the_caller_names_is_used(judged):
     of_none = judged(babelstream(415_000, "Some GPU"))[1]
     assert of_none.startswith("RECORDED")
@@ -384,7 +405,8 @@ def test_hpl_on_gpus_is_compared_with_the_peak_of_each(judged):
 
 
 def test_ports_of_two_kinds_name_no_link(judged):
-    ports = "rate: 100 Gb/sec (4X EDR)\nlink_layer: InfiniBand\nlink_layer: Ethernet\n"
+    port = "state: 4: ACTIVE\nrate: 100 Gb/sec (4X EDR)\nlink_layer: "
+    ports = f"{port}InfiniBand\n{port}Ethernet\n"
     assert "hardware: link" not in judged(ports + osu_bw(6000))[1]
 
 

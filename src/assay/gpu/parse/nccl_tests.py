@@ -9,13 +9,18 @@ in-place data of some are not compared (``N/A``). Until 2.12 the column ``error`
 difference, and only the line of the values out of bounds judged it.
 
 A second test in the same text is read, too, if the first came to its end.
+
+The file of ``-J`` has the same numbers with more digits, and is read as the table that it stands
+for. What ``-I`` adds to it, the time of each iteration, is left out.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from assay.gpu.parse import nccl_log
@@ -67,11 +72,16 @@ _FACTORS = {
     **dict.fromkeys(("alltoallv_perf", "gather_perf", "scatter_perf"), "(N - 1) / N"),
 }
 
-recognise = recogniser(_START)
+#: A key that only the file of -J has; the versions of its form (JSON_FILE_VERSION in src/util.cu).
+_JSON, _FORMS = re.compile(r'\s*(?:\{.*)?"nccl_version": ?\d.*'), (1, 2, 3)
+#: Key of a place in a result of that file -> the heading of its column.
+_KEYS = {"time": "time", "cpu_time": "cputime", "alg_bw": "algbw", "bus_bw": "busbw"}
+
+recognise = recogniser(_START, _JSON)
 
 
 def parse_nccl_tests(text: str) -> Parsed:
-    """The rows of one test, or of several after each other.
+    """The rows of one test, or of several after each other; or a file of ``-J``.
 
     Columns: ``test`` (the program, or empty), ``size`` [B], ``count``, ``type``, ``redop``,
     ``root``; out of place ``time`` [us], ``bandwidth`` and ``bus_bandwidth`` [GB/s]; in place the
@@ -81,8 +91,12 @@ def parse_nccl_tests(text: str) -> Parsed:
     ``validates``, whether data were compared; ``average``, the bus bandwidth that the program
     states for each test; ``path``, what the log of NCCL says (:mod:`assay.gpu.parse.nccl_log`).
 
-    :raises ParseError: no first line, or columns that are not known.
+    :raises ParseError: no first line, or columns that are not known; or a file that is no JSON.
     """
+    if text.lstrip().startswith("{"):
+        parsed = parse_nccl_tests(_as_table(text))
+        own = tuple(re.sub(r"^line \d+: ", "", said) for said in parsed.problems)
+        return replace(parsed, problems=own)
     path, problems, lines = nccl_log.parse_nccl_log(without_warnings(split(text)[:-1]))
     starts = [at for at, (_, line) in enumerate(lines) if _START.fullmatch(line)]
     if not starts:
@@ -281,3 +295,55 @@ def _columns(line: Line, heads: Sequence[str], only_in_place: bool) -> list[Colu
     if not columns or not any(column.name.startswith("bus_bandwidth") for column in columns):
         raise ParseError("the columns of this table are not known", *line)
     return columns
+
+
+def _as_table(text: str) -> str:
+    """The table that a file of ``-J`` stands for; numbers keep their digits.
+
+    :raises ParseError: no such file, or one of an unknown form.
+    """
+    try:
+        said = json.loads(text, parse_float=str)
+        if said["version"] not in _FORMS:
+            raise ParseError(f"version {said['version']!r:.20} of the file of -J is not known")
+        return "\n".join([*_table_lines(said), ""])
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        what = "cut, or not what -J writes"
+        raise ParseError(f"a file of nccl-tests -J that is {what}: {error!r:.100}") from None
+
+
+def _table_lines(said: Mapping[str, Any]) -> Iterator[str]:
+    plan, results = said["config"], said["results"]
+    grows = "step_factor" in plan
+    step = f"{plan['step_factor']}(factor)" if grows else f"{plan['step_bytes']}(bytes)"
+    name = str(said["args"][0]).rpartition("/")[2]
+    yield f"# Collective test starting: {name}"
+    yield (
+        f"# nThread {plan['nthreads']} nGpus {plan['ngpus']} minBytes {plan['minimum_bytes']} "
+        f"maxBytes {plan['maximum_bytes']} step: {step} warmup iters: {plan['warmup_iters']} "
+        f"iters: {plan['iterations']} validation: {plan['validation']}"
+    )
+    for gpu in plan["devices"]:
+        yield (
+            f"#  Rank {gpu['rank']} Group {gpu['group']} Pid {gpu['pid']} on {gpu['hostname']} "
+            f"device {gpu['device']} [{gpu['device_hex']}] {gpu['device_info']}"
+        )
+    places = [place for place in ("out_of_place", "in_place") if results[0][place] is not None]
+    keys = [key for key in _KEYS if key in results[0][places[0]]]
+    yield "#  " + " ".join(place.replace("_", "-") for place in places)
+    heads = " ".join([*(_KEYS[key] for key in keys), "#wrong"])
+    yield " ".join(["# size count", *_WORDS, *[heads] * len(places)])
+    for row in results:
+        own = [str(row[key]).strip() or "none" for key in ("size", "count", *_WORDS)]
+        for of in (row[place] for place in places):
+            own += [str(of[key]) for key in keys]
+            own.append("N/A" if of["nwrong"] is None else str(of["nwrong"]))
+        yield " ".join(own)
+    if "out_of_bounds" in said and "average_bus_bandwidth" in said:
+        yield f"# Out of bounds values : {said['out_of_bounds']['count']}"
+        average = said["average_bus_bandwidth"]
+        low = " FAILED" * (average["okay"] == "false")
+        yield f"# Avg bus bandwidth : {average['bandwidth']}{low}"
+        yield from (f"# error: {error}" for error in said.get("errors") or () if error)
+        if "end_time" in said:
+            yield f"# Collective test concluded: {name}"

@@ -1,8 +1,9 @@
-"""Intel MPI Benchmarks: all benchmarks of IMB-MPI1, 2017 to 2021.
+"""Intel MPI Benchmarks: all benchmarks of IMB-MPI1, 4.1 to 2021.
 
 IMB_print_header() and IMB_display_times() of src_c/IMB_output.c print the table. The parser was
-checked against 2019 Update 1, 2021.2, 2021.7 and 2021.11. MB/s is 10^6 B/s in all of them. The time
-of PingPong is half of a round trip. Biband counts the bytes of both directions.
+checked against 2019 Update 1, 2021.2, 2021.7 and 2021.11. MB/s is 10^6 B/s in all of them, and
+2^20 B/s in 4.1. The time of PingPong is half of a round trip. Biband counts the bytes of both
+directions.
 
 IMB ends with exit code 0 whatever happens. If it does not know a benchmark, it runs all others. If
 a benchmark does not fit the number of ranks, it runs on fewer of them (``-npmin``), or not at all.
@@ -19,15 +20,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from assay.parse import Parsed, ParseError, Row
 from assay.parse.reading import first, read_as, recogniser
 from assay.parse.tables import SIZE, Column, Identity, Line, body, capped, cells, quote, units
 
-KNOWN = ("2017", "2018", "2019", "2021")
+KNOWN = ("4.1", "2017", "2018", "2019", "2021")
 
-_TITLE = re.compile(r"# +Intel\(R\) MPI Benchmarks (\S.*), MPI-1 part")
+_TITLE = re.compile(r"# +Intel ?\(R\) MPI Benchmarks (\S.*), MPI-1 part *")
+_OTHER_PART = re.compile(r"# +Intel ?\(R\) MPI Benchmarks \S.*, (?!MPI-1 )(\S+) part *")
 _CALL = re.compile(r"# \S*IMB-MPI1(?: .*)? -msglog (\d{1,2}):\d{1,2}(?: .*)?$", re.ASCII)
 _WORDS = re.compile(r"# \S*IMB-MPI1((?: .*)?)$")
 _MINIMUM = re.compile(r"# Minimum message length in bytes: +(\d{1,10})$", re.ASCII)
@@ -44,6 +47,8 @@ _NOT_MEASURED = re.compile(r" *\d+ (?:time-out\.|out-of-mem\.|int-overflow).*")
 FEW = 0.1
 #: What a problem says of data that were checked, and how IMB says it beside ``defects``.
 WRONG, _INVALID = "received data are wrong", re.compile(r"Process \d+: Got invalid buffer:.*")
+#: What old versions call a Mbyte, in MB.
+MIB = 1.048576
 #: The first word of the line of headings.
 _HEADS = (["#bytes"], ["#repetitions"], ["Group"])
 _END = "# All processes entering MPI_Finalize"
@@ -89,6 +94,8 @@ def parse_imb(text: str) -> Parsed:
     :raises ParseError: no table, an unknown heading, or a refusal.
     """
     lines, problems = body(text)
+    if other := first((line for _, line in lines), _OTHER_PART):
+        raise ParseError(f"the {other} part of the Intel MPI Benchmarks; only IMB-MPI1 is read")
     version, lines = _title(lines, problems)
     for line in lines:
         if _REFUSAL.fullmatch(line[1]):
@@ -113,7 +120,12 @@ def parse_imb(text: str) -> Parsed:
             whole = False
             break
         skipped += [int(line.split()[0]) for line in said[at + 1 : after] if _NO_ROOM.match(line)]
-        of_table = _rows(lines[at + 1 : after], columns, name, problems)
+        of_table, wrong = _rows(lines[at + 1 : after], columns, name)
+        if wrong and re.match(r"[34]\.|2017", version or ""):
+            binary = [replace(c, factor=MIB) if c.unit == "MB/s" else c for c in columns]
+            again, also = _rows(lines[at + 1 : after], binary, name, MIB)
+            of_table, wrong = (of_table, wrong) if also else (again, also)
+        problems += wrong
         sizes = [*dict.fromkeys(int(row["size"]) for row in of_table if "size" in row)]
         plan = plan and [size for size in plan if size not in skipped]
         if plan is not None and sizes != plan and "#bytes" in said[at].split():
@@ -206,11 +218,13 @@ def _benchmark(lines: Sequence[Line]) -> tuple[str, list[Column]]:
 
 
 def _rows(
-    lines: Sequence[Line], columns: Sequence[Column], name: str, problems: list[str]
-) -> list[Row]:
+    lines: Sequence[Line], columns: Sequence[Column], name: str, mega: float = 1
+) -> tuple[list[Row], list[str]]:
+    """The rows and their problems; a Mbyte of the text is so many MB."""
+    problems: list[str] = []
     slowest = "max" if any(column.name == "max" for column in columns) else "latency"
     times = _COUNTED.get(name.removeprefix("Multi-"), 1)
-    identities = (Identity(f"bandwidth * {slowest} = {times} * size"), _MESSAGES, _ORDER)
+    identities = (Identity(f"bandwidth * {slowest} = {times / mega} * size"), _MESSAGES, _ORDER)
     rows: list[Row] = []
     for number, line in lines:
         if _NO_ROOM.match(line):
@@ -225,4 +239,4 @@ def _rows(
         elif line and not line.startswith("#") and not _OTHER.fullmatch(line):
             what = WRONG if _INVALID.fullmatch(line) else "not a row of IMB-MPI1"
             problems.append(f"line {number}: {what}: {quote(line)}")
-    return rows
+    return rows, problems

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from assay.parse import Parsed, Value
+from assay.parse import Parsed, ParseError, Value
 from assay.parse.reading import (
     CRASH,
     integer,
@@ -107,6 +107,8 @@ def parse_ior(text: str) -> Parsed:
     """
     lines = split(text)
     _, title = only(lines, _TITLE, "title of IOR")
+    if (title[1] or title[2]).startswith("2."):
+        raise ParseError(f"IOR {title[1] or title[2]} has another form; 3.0 and later are read")
     log = _Log()
     for number, line in without_warnings(lines[:-1], framed=True):  # the last line has no end
         log.take(number, line)

@@ -1,10 +1,13 @@
 """nccl-tests: its form by version, each fault of a run, and the path by the log of NCCL."""
 
+import json
+
 import pytest
 from nccl_form import FACTORS, FILES, log, output, path
 from real_outputs import DATA, edited, incomplete, problems, refused
 
 from assay.gpu.parse import nccl_log, nccl_tests
+from assay.parse import ParseError, registry
 
 SOUND = output()
 ROW = next(line for line in SOUND.split("\n") if line.startswith("       16384"))
@@ -190,3 +193,92 @@ def test_the_reasons_that_nccl_gives_and_older_and_torn_lines():
     assert found["pairs"] == {"0->1": ["NET/Socket"]} and found["trees"]
     assert found["ranks"]["1"] == {"node": "n2", "gpu": 0}
     assert rest == [(4, "a row 1.0")]
+
+
+def of_file(**changed):
+    """The file of -J for the test of SOUND, as jsonKey() and its like in src/util.cu write it."""
+    own = nccl_tests.parse_nccl_tests(SOUND)
+    keys = {"time": "time", "alg_bw": "bandwidth", "bus_bw": "bus_bandwidth"}
+
+    def place(row, end):
+        return {**{k: row[f"{of}{end}"] for k, of in keys.items()}, "nwrong": 0.0}
+
+    plan = {"nthreads": 1, "ngpus": 1, "minimum_bytes": 1024, "maximum_bytes": 1 << 20}
+    plan |= {"step_factor": 4, "warmup_iters": 5, "iterations": 20, "validation": 1}
+    devices = [
+        {"rank": n, "group": 0, "pid": 4000, "hostname": "n1", "device": n, "device_hex": "0000:10"}
+        | {"device_info": "NVIDIA H100 80GB HBM3"}
+        for n in range(4)
+    ]
+    results = [
+        {"size": row["size"], "count": row["count"], "type": "float", "redop": "sum"}
+        | {"root": "    -1", "out_of_place": place(row, ""), "in_place": place(row, "_in_place")}
+        for row in own.rows
+    ]
+    return {
+        "version": 3, "start_time": "x", "args": ["./build/all_reduce_perf"], "env": ["TOKEN=1"],
+        "nccl_version": 22105, "config": plan | {"devices": devices}, "results": results,
+        "out_of_bounds": {"count": 0, "okay": "true"},
+        "average_bus_bandwidth": {"bandwidth": own.facts["average"][0], "okay": "unchecked"},
+        "errors": [], "end_time": "x",
+    } | changed  # fmt: skip
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_the_file_of_j_has_what_the_table_has(indent):
+    text = json.dumps(of_file(), indent=indent)
+    own, parsed = nccl_tests.parse_nccl_tests(SOUND), registry.parse_output(text)
+
+    assert (parsed.sound, parsed.problems) == (True, ())
+    assert parsed.rows == own.rows and parsed.program == own.program
+    assert parsed.facts["gpus"][3]["name"] == "NVIDIA H100 80GB HBM3"
+
+
+def without(key):
+    return {name: value for name, value in of_file().items() if name != key}
+
+
+WORSE = [{**row, "in_place": {**row["in_place"], "nwrong": 3.0}} for row in of_file()["results"]]
+FASTER = [{**row, "in_place": {**row["in_place"], "bus_bw": 900.0}} for row in of_file()["results"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (of_file(results=WORSE), "wrong values"),
+        (of_file(results=FASTER), "contradict each other"),
+        (of_file(results=of_file()["results"][:-1]), "5 of 6 sizes were measured"),
+        (of_file(out_of_bounds={"count": 2, "okay": "false"}), "Out of bounds values : 2"),
+        (of_file(errors=["ncclRemoteError"]), "# error: ncclRemoteError"),
+        (without("end_time"), "did not come to its end"),
+        (of_file(average_bus_bandwidth={"bandwidth": 9.9, "okay": "unchecked"}), "the average"),
+    ],
+)
+def test_a_fault_in_the_file_of_j(said, why):
+    parsed = nccl_tests.parse_nccl_tests(json.dumps(said))
+    assert not parsed.sound
+    assert why in " ".join(parsed.problems)
+    assert not any(problem.startswith("line ") for problem in parsed.problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (json.dumps(of_file())[:-9], "a file of nccl-tests -J that is cut"),
+        (json.dumps(of_file(version=9)), "version 9 of the file of -J is not known"),
+        (json.dumps(of_file(results=[])), "a file of nccl-tests -J that is cut"),
+        (json.dumps(of_file(config=None)), "a file of nccl-tests -J that is cut"),
+    ],
+)
+def test_a_file_of_j_that_cannot_be_read(text, why):
+    with pytest.raises(ParseError, match=why):
+        nccl_tests.parse_nccl_tests(text)
+
+
+def test_what_j_and_i_add_to_the_table():
+    """nccl-tests says first where it writes the file, and in the head what -I measures."""
+    said = "# Per-Iteration Report: CUDA event timing; i_* uses max over process rows \n#\n# Using"
+    text = "# Writing JSON output to nccl.json\n" + output(timed=True).replace("#\n# Using", said)
+    assert said in text
+    parsed = nccl_tests.parse_nccl_tests(text)
+    assert parsed.sound and parsed.units["time_p99"] == "us"

@@ -1,9 +1,12 @@
 """Intel MPI Benchmarks: real outputs of 2019 and 2021, and damaged forms of them."""
 
+import re
+
 import pytest
 from real_outputs import problems, refused, texts
 
 from assay.opinions.parse import imb
+from assay.parse import ParseError
 from assay.parse.registry import recognise
 
 TEXTS = texts("imb")
@@ -189,3 +192,25 @@ def test_an_invalid_buffer_is_the_first_problem_of_an_excerpt():
         "received data are wrong: 'Process 1: Got invalid buffer"
         in imb.parse_imb(damaged).problems[0]
     )
+
+
+def test_old_versions_count_mbytes_of_2_to_the_20():
+    """IMB 4.1; 2017 prints its name in that way, too."""
+    title = "Intel (R) MPI Benchmarks 4.1, MPI-1 part    "
+    old = re.sub(r"Intel\(R\) MPI Benchmarks .*, MPI-1 part", title, PINGPONG)
+
+    def binary(found):
+        return f"{found[1]}{float(found[3]) / 1.048576:13.2f}"
+
+    old = re.sub(r"(?m)^((?: +[\d.]+){3})( +)([\d.]+)$", binary, old)
+    parsed = imb.parse_imb(old)
+    assert (parsed.sound, parsed.version) == (True, "4.1")
+    assert parsed.quantity("bandwidth", size=1 << 20).value == pytest.approx(
+        imb.parse_imb(PINGPONG).quantity("bandwidth", size=1 << 20).value, rel=1e-3
+    )
+    assert not imb.parse_imb(old.replace("4.1", "2021.7")).sound
+
+
+def test_another_part_than_mpi_1_is_refused_by_name():
+    with pytest.raises(ParseError, match="the MPI-NBC part of the Intel MPI Benchmarks"):
+        imb.parse_imb(PINGPONG.replace("MPI-1 part", "MPI-NBC part"))

@@ -6,6 +6,7 @@ import pytest
 from real_outputs import edited, incomplete, problems, refused, texts
 
 from assay.opinions.parse import ior, mdtest
+from assay.parse import ParseError
 
 IOR, MDTEST = texts("ior"), texts("mdtest")
 EASY, HARD = IOR["easy"], IOR["hard"]
@@ -288,3 +289,8 @@ def test_files_that_another_run_created_are_not_counted():
     facts = mdtest.parse_mdtest(text).facts
 
     assert (facts["files"], facts["limited"]) == (None, False)
+
+
+def test_an_old_version_of_another_form_is_refused_by_name():
+    with pytest.raises(ParseError, match=r"IOR 2\.10\.3 has another form; 3.0 and later are read"):
+        ior.parse_ior("IOR-2.10.3: MPI Coordinated Test of Parallel I/O\n\nRun finished: Wed\n")

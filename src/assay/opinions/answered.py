@@ -296,7 +296,7 @@ class _Answered:
         columns = [name for name in parsed.units if name.startswith("bus_bandwidth")]
         if self.pattern and not self.pattern.startswith("collective"):
             columns = ["bandwidth"] * ("bandwidth" in parsed.units)
-        rows = [row for row in parsed.rows if int(row.get("size", 0)) >= long]
+        rows = [row for row in parsed.rows if _size(row) >= long]
         both = self._both()
         scale = 1e3 if self.nccl else 0.5 if both else 1
         rates = [(scale * float(row[name]), int(row["size"])) for row in rows for name in columns]
@@ -610,12 +610,20 @@ def measured(parsed: Parsed) -> str:
     if not rows:
         return ""
     best = _TELLING[column](rows, key=lambda row: float(row[column]))
-    at = [size_in_words(int(best["size"]))] if "size" in best else []
+    at = (
+        [size_in_words(_size(best)) if _size(best) else str(best["size"])] if "size" in best else []
+    )
     at += [str(best[name]) for name in ("function", "kernel", "operation") if name in best]
     ranks = parsed.facts.get("ranks")
     at += [f"{ranks:g} ranks"] if isinstance(ranks, (int, float)) and ranks > 1 else []
     where = f" ({', '.join(at)})" if at else ""
     return f"{number(float(best[column]))} {parsed.units[column]} at best{where}"
+
+
+def _size(row: Mapping[str, Any]) -> int:
+    """The message size of a row [B]; 0 if it has none, or the size is that of a grid."""
+    size = row.get("size", 0)
+    return size if isinstance(size, int) else 0
 
 
 def size_in_words(size: int) -> str:
@@ -679,7 +687,7 @@ def _metrics(parsed: Parsed) -> Iterator[Metric]:
         yield case, "rating", float(parsed.facts["rating"]), "GFLOP/s"
         return
     for row in rows if case["test"] else ():
-        size = int(row.get("size", 0))
+        size = _size(row)
         at = SIZES.get(size, "")
         if at or len(rows) == 1:
             for column, unit in parsed.units.items():

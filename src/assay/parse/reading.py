@@ -234,8 +234,8 @@ def recogniser(*patterns: re.Pattern[str]) -> Callable[[str], bool]:
     """The function ``recognise`` of a parser: whether one of the patterns matches a whole line."""
 
     def recognise(text: str) -> bool:
-        lines = map(str.rstrip, text.split("\n"))
-        return any(pattern.fullmatch(line) for line in lines for pattern in patterns)
+        lines = [*map(str.rstrip, text.split("\n"))]
+        return any(any(map(pattern.fullmatch, lines)) for pattern in patterns)
 
     return recognise
 

@@ -11,6 +11,7 @@ from real_outputs import DATA
 
 from assay import cli, files
 from assay.opinions import sent
+from assay.parse.registry import PARSERS
 
 LINK = ("--hardware", "link=infiniband-edr")
 ONE_OF_UCX = "[1.0] [n1:7:0]  ucp_worker.c:1905 UCX  INFO  {name} {kind}-node cfg#1 tag({lanes})\n"
@@ -35,6 +36,19 @@ def ping_pong(last, rate=12000):
 
 def log(*lanes):
     return ONE_OF_UCX.format(name="ucp_context_0", kind="inter", lanes=" ".join(lanes))
+
+
+@pytest.mark.parametrize("more", [(), LINK])
+def test_an_output_of_each_program_gets_an_answer(more, tmp_path, capsys):
+    """Whatever a column has: the size of NPB is that of a grid."""
+    for family in PARSERS:
+        first = min((DATA / family).glob("*.txt"))
+        shutil.copy(first, tmp_path / f"{family}.txt")
+    shutil.copy(DATA / "npb/ft.W.x.np1.txt", tmp_path / "npb.txt")
+    assert cli.main(["judge", str(tmp_path), *more]) in (0, 1, 3)
+    said = capsys.readouterr().out
+    assert {family for family in PARSERS if f"/{family}.txt" not in said} == set()
+    assert "at best (128x128x32" in said
 
 
 @pytest.fixture

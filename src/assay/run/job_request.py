@@ -210,15 +210,15 @@ class Request:
         stated = re.search(_WORDS["sharing"], " ".join(self.options))
         return self.scheduler in slurm.SCHEDULERS and not stated
 
-    def whole_nodes(self, memory: bool) -> tuple[list[str], str]:
+    def whole_nodes(self) -> tuple[list[str], str]:
         """Options that ask for whole nodes beside :attr:`exclusive`, and a hint if none are known.
 
-        :param memory: the job needs all memory of its nodes.
         :raises ValueError: the nodes of the job may be one.
         """
         asked, scheduler = " ".join(self.options), self.scheduler
         if scheduler in slurm.SCHEDULERS:
-            return ["--mem=0"] if memory and "--mem" not in asked else [], ""
+            # A node that is ours alone gives only the memory that the job asks for (sbatch(1)).
+            return [] if "--mem" in asked else ["--mem=0"], ""
         if scheduler in ("pbs", "pbspro"):
             # Otherwise both ranks of a pair may be on one node.
             place = re.search(r"place=(\S+)", asked)

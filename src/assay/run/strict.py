@@ -108,9 +108,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: it depends on are launched again with it. If the value is false, the first verdict stands.
     measures_anew = variable(bool, value=True)
 
-    #: Whether the problem is sized by the memory of the node, all of which the job then needs.
-    _whole_memory = False
-
     #: Profiles in which the time limit only ends what hangs, so that it may be shorter.
     _hurries: Collection[str] = ("smoke",)
 
@@ -334,7 +331,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.extra_resources.update(asking | accounts)
         if self.declares or self.parallel:  # others only look whether something is there
             try:
-                more, hint = request.whole_nodes(self._whole_memory)
+                more, hint = request.whole_nodes()
             except ValueError as error:
                 self._undescribed(True, str(error))
             self.exclusive_access: bool = self.exclusive_access or request.exclusive
@@ -406,7 +403,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded] if parsed else []
         problems += wrong + (outputs.not_as_requested(parsed, self.requested()) if parsed else [])
         problems += self._of_another_launch(parsed) + of_job + self.examine(parsed)
-        problems += self._other_machine()
+        problems += [*self._other_machine(), *counters.beside(Path())]
         problems, doubts, notes = plan.sorted_out(problems)
         unhealthy, doubtful = self._health_of_nodes()
         problems[:0] = [*unhealthy, *self._causes()]

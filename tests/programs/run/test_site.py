@@ -172,12 +172,16 @@ PLACES = {
     "gpu-local": (gpus(scheduler="local", launcher="mpirun"), ["mpirun -np 2"]),
     # ReFrame selects by the names of resources, too; the suite does not.
     "no-feature": ({"features": ["intra-node"], **resource("gpu", "--gres=gpu:{num}")}, {}),
-    "whole": (big(), {"Big": ["--exclusive", "--mem=0"], "Quick": ["--exclusive", "!--mem"]}),
+    "whole": (big(), dict.fromkeys(("Big", "Quick"), ["--exclusive", "--mem=0"])),
+    "added": (
+        big(access=["--exclusive", "--partition=p", "--account=a"]),
+        dict.fromkeys(("Big", "Quick"), ["--exclusive", "--mem=0", "--account=a"]),
+    ),
     "shared": (
         big(access=["--oversubscribe", "--mem=10G"]),
-        {"Big": ["!--exclusive", "!--mem=0"], "Quick": ["!--exclusive"]},
+        dict.fromkeys(("Big", "Quick"), ["!--exclusive", "!--mem=0", "--mem=10G"]),
     ),
-    "look": ({"features": ["look"]}, ["!--exclusive"]),
+    "look": ({"features": ["look"]}, ["!--exclusive", "!--mem"]),
     "short": (
         big(time_limit="40m"),
         {

@@ -1,4 +1,4 @@
-"""What Slurm says of a node: from a text of ``scontrol`` to a row."""
+"""What Slurm says of a node, and of the end of a job: from a text to a row."""
 
 from __future__ import annotations
 
@@ -22,6 +22,45 @@ class Node(NamedTuple):
     name: str
     state: str
     out: str
+
+
+class Ended(NamedTuple):
+    """How Slurm says that a job ended; without a state where it has forgotten the job.
+
+    :ivar code: exit code and signal of the job script, ``0:15``.
+    :ivar nodes: the nodes that it allocated, ``node[01-02]``.
+    :ivar restarts: how often it put the job back into the queue.
+    """
+
+    state: str = ""
+    code: str = ""
+    nodes: str = ""
+    reason: str = ""
+    restarts: int = 0
+
+    def __str__(self) -> str:
+        again = f"started again {self.restarts} times" if self.restarts else ""
+        code = f"exit code {self.code}" if self.code else ""
+        why = ", ".join(filter(None, (code, self.reason, again)))
+        where = f" on {self.nodes}" if self.nodes else ""
+        said = f"Slurm says {self.state}" + (f" ({why})" if why else "") + where
+        return said if self.state else "Slurm has forgotten it, and nobody knows how it ended"
+
+    def denies(self, rc: int) -> bool:
+        """Whether it is not the end that a job says of itself, whose exit code was `rc`."""
+        agrees = self.state in ("", "COMPLETED") or (self.state == "FAILED" and rc != 0)
+        return bool(self.restarts) or not agrees
+
+
+def ended(text: str) -> Ended:
+    """The end of a job: of ``scontrol show job -o``, or ``sacct -nPX -o state,exitcode,nodelist``."""
+    line = text.partition("\n")[0]
+    of_sacct = dict(zip(("JobState", "ExitCode", "NodeList"), line.split("|")))
+    said = fields(line) if line.startswith("JobId=") else of_sacct
+    keys = ("JobState", "ExitCode", "NodeList", "Reason")
+    # Of sacct: `CANCELLED by 1000`, and `None assigned`.
+    words = (said.get(key, "").split(" ")[0].replace("None", "") for key in keys)
+    return Ended(*words, int(said.get("Restarts") or 0))
 
 
 def is_name(text: str) -> bool:

@@ -1,8 +1,10 @@
-"""The pause between two looks at all cases, cut short when there is something to do.
+"""When a case begins, and the pause between two looks at all cases.
 
 ReFrame pauses after each look, also when a case has just moved to its next stage, and it sleeps on
 when the only job has ended. With one short job after the other, these pauses take more time than
-all other work of the suite.
+all other work of the suite. The pause is cut short when there is something to do.
+
+ReFrame limits the jobs of each partition. But partitions share nodes, networks and file systems.
 """
 
 from __future__ import annotations
@@ -19,11 +21,18 @@ from typing import Any
 
 from reframe.frontend.executors import policies
 
+from assay.reframe_compat import testcase
+
 #: The pipe that becomes readable when a child of this process ends; empty outside of a run.
 _child_ended: list[int] = []
 
-#: Whether a case moved in the last look.
-_moved = [False]
+#: Whether a case moved in the last look; whether a case of ours begins when no job is left.
+_moved, _alone = [False], [True]
+
+
+def one_at_a_time(alone: bool) -> None:
+    """Whether no two cases of ours are measured at the same time, on whatever partitions."""
+    _alone[0] = alone
 
 
 @contextlib.contextmanager
@@ -74,8 +83,16 @@ def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
     _moved[0] = any(task.state != state for task, state in before)
 
 
+def _advance_ready_run(self: Any, of_reframe: Any, task: Any) -> int:
+    ours = _alone[0] and testcase.of_assay(task.check)
+    waits = ours and any(map(len, self._partition_tasks.values()))
+    return 0 if waits else int(of_reframe(self, task))
+
+
 def install() -> None:
     policies.time = SimpleNamespace(**{**vars(time), "sleep": pause})
     controller, policy = policies._PollController, policies.AsynchronousExecutionPolicy
     controller.snooze = functools.partialmethod(_snooze, controller.snooze)
-    policy._advance_all = functools.partialmethod(_advance_all, policy._advance_all)
+    for mine in (_advance_all, _advance_ready_run):
+        name = mine.__name__
+        setattr(policy, name, functools.partialmethod(mine, getattr(policy, name)))

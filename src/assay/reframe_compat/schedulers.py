@@ -23,6 +23,7 @@ from reframe.utility import osext
 
 from assay import deadline
 from assay.reframe_compat import leash
+from assay.slurm import Ended, ended
 
 #: How long Slurm may take for actions that normally take seconds [s]: to complete a job, to cancel
 #: a job, to end a job that is out of time. It has a third of it to answer, a command a sixth.
@@ -31,6 +32,9 @@ PATIENCE_S = 120.0
 
 #: What a command says when it found no controller (``slurm_errno.c`` of Slurm 22.05).
 SILENT = re.compile("Unable to contact slurm|Communication connection failure|Socket timed out")
+
+#: Program that knows the end of a job -> the words of its query.
+QUERIES = {"scontrol": "show job --oneliner", "sacct": "-nPX -o state,exitcode,nodelist -j"}
 
 #: First pause before another scancel of the same job [s]. Each pause is twice the one before.
 AGAIN_S = 10.0
@@ -90,10 +94,15 @@ def _what(error: exceptions.SpawnedProcessError) -> str:
     return said if said.startswith(name) else f"{name}: {said}"
 
 
+def _ended(state: str | None, of_reframe: Any = slurm.slurm_state_completed) -> bool:
+    """Whether this is a last state. PREEMPTED is one, too, because no job of ours is requeued."""
+    return bool(of_reframe(state and state.replace("PREEMPTED", "CANCELLED")))
+
+
 def _kind(state: str | None) -> str:
     if not state:
         return "unknown"
-    if slurm.slurm_state_completed(state):
+    if _ended(state):
         return "ended"
     if "COMPLETING" in state:
         return "completing"
@@ -108,6 +117,7 @@ class _Job(slurm._SlurmJob):  # type: ignore[misc]
     :ivar cancelled: when the job was first cancelled; None before that.
     :ivar again: when the job may be cancelled again.
     :ivar why: why the job was cancelled, if that makes its case fail.
+    :ivar end: how Slurm says that it ended; None before that.
     """
 
     kind, since = "", 0.0
@@ -115,12 +125,13 @@ class _Job(slurm._SlurmJob):  # type: ignore[misc]
     again, pause = 0.0, AGAIN_S
     why, said = "", ""
     given_up = False
+    end: Ended | None = None
     _hosts_of: str | None = None
 
     @property
     def nodelist(self) -> list[str]:
         if self._nodespec and self._hosts_of != self._nodespec:
-            self._hosts_of = self._nodespec if slurm.slurm_state_completed(self.state) else None
+            self._hosts_of = self._nodespec if _ended(self.state) else None
             return list(super().nodelist)
         return list(self._nodelist)
 
@@ -186,6 +197,10 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         if job.kind != kind:
             job.kind, job.since = kind, now
         if kind == "ended":
+            if job.end is None:
+                end, seen = self._end_of(job), Ended(job.state, nodes=job._nodespec or "")
+                job.end = end if _ended(end.state) else seen
+                job._nodespec = job.end.nodes  # sacct may have said `None assigned`
             leash.tell("-", job.jobid)
             return
         here = now - job.since
@@ -209,9 +224,20 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         elif kind == "unknown" and self._silent is None and here > limit:
             self._give_up(job, f"is not known to Slurm after {here:.0f} s")
 
+    def _end_of(self, job: Any) -> Ended:
+        """How a job ended, by scontrol, and by sacct if that has forgotten it, or does not answer."""
+        # With the names of the clusters, if there are several. ReFrame 4.9 knows none.
+        clusters = getattr(self, "_squeue", "squeue").removeprefix("squeue")
+        for program, query in QUERIES.items():
+            with contextlib.suppress(OSError):  # there may be no sacct
+                said = run_command(f"{program}{clusters} {query} {job.jobid}").stdout
+                if (end := ended(said)).state:
+                    return end
+        return Ended()
+
     def _give_up(self, job: Any, what: str) -> None:
         """Ends the job for ReFrame, and makes its case fail."""
-        job.given_up = True
+        job.given_up, job.end = True, Ended(job.state, nodes=job._nodespec or "")
         before = f"{job.why}; " if job.why else ""
         job._exception = exceptions.JobError(f"{before}the job {what}; given up", job.jobid)
 
@@ -297,8 +323,11 @@ class _BoundedSqueue(_Bounded, slurm.SqueueJobScheduler):  # type: ignore[misc]
             if mine:
                 job._state = ",".join(match["state"] for match in mine)
                 job._nodespec = ",".join(filter(None, (match["nodes"] for match in mine)))
-            else:  # Slurm has forgotten it
-                job._state = "CANCELLED" if job.is_cancelling else "COMPLETED"
+            else:  # squeue has forgotten it, or does not know it yet
+                end = self._end_of(job)
+                job._state = end.state or ("CANCELLED" if job.is_cancelling else "COMPLETED")
+                job._nodespec = end.nodes or job._nodespec
+                job.end = end if not end.state or _ended(end.state) else None
         reasons = {jobid: [match["reason"] for match in mine] for jobid, mine in lines.items()}
         if hasattr(slurm.SlurmJobScheduler, "cancel_many"):
             self._cancel_if_blocked(jobs, reasons)
@@ -320,7 +349,7 @@ def _poll_local(self: Any, of_reframe: Any, *jobs: Any) -> None:
 def install() -> None:
     slurm._run_strict = functools.partial(run_command, check=True)
     slurm.osext = SimpleNamespace(**{**vars(osext), "run_command": run_command})
-    slurm._SlurmJob = _Job
+    slurm._SlurmJob, slurm.slurm_state_completed = _Job, _ended
     for name, bounded in (("slurm", _Bounded), ("squeue", _BoundedSqueue)):
         backends._schedulers[name] = (bounded, None)
     scheduler = local.LocalJobScheduler

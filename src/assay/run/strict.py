@@ -288,7 +288,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._ask_the_scheduler()
         self._surround_the_commands()
         if not self.is_dry_run():
-            self._attempts.begin(self.stagedir)
+            self._attempts.begin(self.stagedir, self.job)
 
     def say_how_many_ranks(self) -> None:
         """Completes the launcher's command, which a test may write into the job script itself."""
@@ -379,6 +379,11 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """Fails and names the cause, unless the run can be believed; judges what was measured."""
         testcase.hide_values(self)
         self.record = store.begin_record(self, self._keys(), self._hosts, self._attempts.launches)
+        self.record.jobs = tuple(
+            store.Job(job.jobid, tuple(job.nodelist), job.end.state, job.end.code)
+            for job in self._attempts.jobs
+            if getattr(job, "end", None)
+        )
         self._failure = None
         try:
             self._judge(self._believe())
@@ -453,7 +458,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _launch(self) -> tuple[list[str], store.Seconds]:
         """Problems of the launch, its duration and its start since the epoch [s]."""
-        unknown = store.Seconds(began=0.0)
+        unknown, end = store.Seconds(began=0.0), getattr(self.job, "end", None)
         try:
             ended = launch.parse_launch(Path(launch.FILE).read_text(encoding="utf-8"))
         except OSError:
@@ -461,7 +466,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 waited = self.max_pending_time
                 limit = f"; its limit was {waited:.0f} s" if waited else ""
                 return [f"its job never began{limit}"], unknown
-            said = "the job script did not reach its end: killed, or out of time"
+            said = f"the job script did not reach its end: {end or 'killed, or out of time'}"
             return [f"{said}{self._last_words()}"], unknown
         except ValueError as torn:
             return [str(torn)], unknown
@@ -471,6 +476,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         wrong = launch.wrong_clock(ended, self.job.submit_time, time.time())
         if ended.nonce != self._nonce:
             wrong.insert(0, f"{launch.FILE} is of another launch: its nonce is {ended.nonce!r}")
+        if end and end.denies(ended.rc):
+            wrong.insert(0, f"the job script says exit code {ended.rc}, {end}")
         if ended.rc == 0:
             return wrong, times
         signal = f" (signal {ended.signal})" if ended.signal else ""
@@ -481,7 +488,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if needed and (option := launch.UNKNOWN_OPTION.search(printed)):
             words += f": {option[0].strip()!r}; {needed} is needed"
         said = f"{self._program()} ended with exit code {ended.rc}{signal}{words}"
-        return [said, *wrong], times
+        return [*wrong, said], times
 
     def _of_another_launch(self, parsed: Parsed | None) -> list[str]:
         """Evidence that the output or other files are not of this launch, one line each."""
@@ -946,8 +953,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     @property
     def _hosts(self) -> list[str]:
         """Hosts of the job, as far as the scheduler named them; read after the job has ended."""
-        # ReFrame 4.10.4 asks Slurm for the hosts of "None" if it never saw the job running.
-        return [name for name in self.job.nodelist or () if name != "None"]
+        return [*(self.job.nodelist or ())]
 
     def _requested_variables(self) -> dict[str, str]:
         """The environment variables that partition, stack and test set for a launch."""

@@ -117,6 +117,15 @@ class Settings(msgspec.Struct, omit_defaults=True):
     ranks: dict[str, str] = {}
 
 
+class Job(msgspec.Struct, omit_defaults=True):
+    """The job of one launch by the word of Slurm: its nodes, its last state and its exit code."""
+
+    id: str
+    nodes: tuple[str, ...] = ()
+    state: str = ""
+    code: str = ""
+
+
 class Record(msgspec.Struct):
     """The content of ``assay.json``.
 
@@ -125,6 +134,7 @@ class Record(msgspec.Struct):
     :ivar proves: what is at fault -> the metrics that would show it.
     :ivar units: the kind of each unit that the test brought.
     :ivar hardware: role -> name of the hardware of the partition, in ``site-config/hardware/``.
+    :ivar jobs: the jobs of all launches, if Slurm ran them.
     :ivar launches: how many launches the verdict is based on.
     :ivar problems: why the launch cannot be believed, one line each.
     :ivar doubts: settings outside of the plan that may have changed its numbers, one line each.
@@ -155,6 +165,7 @@ class Record(msgspec.Struct):
     proves: dict[str, tuple[str, ...]] = {}
     units: dict[str, str] = {}
     nodes: tuple[str, ...] = ()
+    jobs: tuple[Job, ...] = ()
     stack: str = ""
     hardware: dict[str, str] = {}
     launches: int = msgspec.field(default=1, name="attempts")

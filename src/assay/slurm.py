@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import msgspec
+
 #: States of a node, alone or with others, in which it takes no job (``scontrol`` of Slurm 22.05,
 #: ``NODE STATE CODES`` of sinfo(1)). A node that is asleep, or in maintenance, takes jobs.
 OUT = {
@@ -24,7 +26,7 @@ class Node(NamedTuple):
     out: str
 
 
-class Ended(NamedTuple):
+class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     """How Slurm says that a job ended; without a state where it has forgotten the job.
 
     :ivar code: exit code and signal of the job script, ``0:15``.
@@ -32,6 +34,7 @@ class Ended(NamedTuple):
     :ivar restarts: how often it put the job back into the queue.
     """
 
+    id: str
     state: str = ""
     code: str = ""
     nodes: str = ""
@@ -39,12 +42,12 @@ class Ended(NamedTuple):
     restarts: int = 0
 
     def __str__(self) -> str:
-        again = f"started again {self.restarts} times" if self.restarts else ""
-        code = f"exit code {self.code}" if self.code else ""
-        why = ", ".join(filter(None, (code, self.reason, again)))
-        where = f" on {self.nodes}" if self.nodes else ""
-        said = f"Slurm says {self.state}" + (f" ({why})" if why else "") + where
-        return said if self.state else "Slurm has forgotten it, and nobody knows how it ended"
+        if not self.state:
+            return "Slurm has forgotten it, and nobody knows how it ended"
+        code = self.code and f" with exit code {self.code}"
+        why = self.reason and f" ({self.reason})"
+        again = f", started {1 + self.restarts} times," if self.restarts else ""
+        return f"Slurm says {self.state}{code}{why}{again}" + (self.nodes and f" on {self.nodes}")
 
     def denies(self, rc: int) -> bool:
         """Whether it is not the end that a job says of itself, whose exit code was `rc`."""
@@ -52,15 +55,13 @@ class Ended(NamedTuple):
         return bool(self.restarts) or not agrees
 
 
-def ended(text: str) -> Ended:
+def ended(job: str, text: str) -> Ended:
     """The end of a job: of ``scontrol show job -o``, or ``sacct -nPX -o state,exitcode,nodelist``."""
-    line = text.partition("\n")[0]
-    of_sacct = dict(zip(("JobState", "ExitCode", "NodeList"), line.split("|")))
-    said = fields(line) if line.startswith("JobId=") else of_sacct
-    keys = ("JobState", "ExitCode", "NodeList", "Reason")
+    line, keys = text.partition("\n")[0], ("JobState", "ExitCode", "NodeList", "Reason")
+    said = fields(line) if line.startswith("JobId=") else dict(zip(keys, line.split("|")))
     # Of sacct: `CANCELLED by 1000`, and `None assigned`.
     words = (said.get(key, "").split(" ")[0].replace("None", "") for key in keys)
-    return Ended(*words, int(said.get("Restarts") or 0))
+    return Ended(job, *words, int(said.get("Restarts") or 0))
 
 
 def is_name(text: str) -> bool:

@@ -20,23 +20,23 @@ def scontrol(state, reason="None", code="0:0", restarts=0):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (scontrol("COMPLETED"), "Slurm says COMPLETED (exit code 0:0) on node[01-02]"),
+        (scontrol("COMPLETED"), "Slurm says COMPLETED with exit code 0:0 on node[01-02]"),
         (
             scontrol("OUT_OF_MEMORY", "OutOfMemory", "0:125"),
-            "Slurm says OUT_OF_MEMORY (exit code 0:125, OutOfMemory) on node[01-02]",
+            "Slurm says OUT_OF_MEMORY with exit code 0:125 (OutOfMemory) on node[01-02]",
         ),
         (
             scontrol("COMPLETED", restarts=2),
-            "Slurm says COMPLETED (exit code 0:0, started again 2 times) on node[01-02]",
+            "Slurm says COMPLETED with exit code 0:0, started 3 times, on node[01-02]",
         ),
-        ("CANCELLED by 1000|0:15|None assigned\n", "Slurm says CANCELLED (exit code 0:15)"),
-        ("NODE_FAIL|1:0|node01\n", "Slurm says NODE_FAIL (exit code 1:0) on node01"),
+        ("CANCELLED by 1000|0:15|None assigned\n", "Slurm says CANCELLED with exit code 0:15"),
+        ("NODE_FAIL|1:0|node01\n", "Slurm says NODE_FAIL with exit code 1:0 on node01"),
         ("", "Slurm has forgotten it, and nobody knows how it ended"),
         ("\n", "Slurm has forgotten it, and nobody knows how it ended"),
     ],
 )
 def test_the_end_of_a_job_is_read_from_scontrol_and_from_sacct(text, said):
-    assert str(slurm.ended(text)) == said
+    assert str(slurm.ended("7", text)) == said
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_the_end_of_a_job_is_read_from_scontrol_and_from_sacct(text, said):
     ],
 )
 def test_slurm_may_deny_what_a_job_says_of_its_end(text, rc, denies):
-    assert slurm.ended(text).denies(rc) is denies
+    assert slurm.ended("7", text).denies(rc) is denies

@@ -1,10 +1,8 @@
-"""When a case begins, and the pause between two looks at all cases.
+"""When a case begins, and the pause between two looks at all cases, cut short if it can be.
 
 ReFrame pauses after each look, also when a case has just moved to its next stage, and it sleeps on
 when the only job has ended. With one short job after the other, these pauses take more time than
-all other work of the suite. The pause is cut short when there is something to do.
-
-ReFrame limits the jobs of each partition. But partitions share nodes, networks and file systems.
+all other work of the suite. It limits the jobs of a partition; but partitions share their nodes.
 """
 
 from __future__ import annotations
@@ -26,13 +24,11 @@ from assay.reframe_compat import testcase
 #: The pipe that becomes readable when a child of this process ends; empty outside of a run.
 _child_ended: list[int] = []
 
-#: Whether a case moved in the last look; whether a case of ours begins when no job is left.
-_moved, _alone = [False], [True]
+#: Whether a case moved in the last look.
+_moved = [False]
 
-
-def one_at_a_time(alone: bool) -> None:
-    """Whether no two cases of ours are measured at the same time, on whatever partitions."""
-    _alone[0] = alone
+#: Whether a case of ours begins only when no other job is left, on whatever partition.
+one_at_a_time = True
 
 
 @contextlib.contextmanager
@@ -83,10 +79,9 @@ def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
     _moved[0] = any(task.state != state for task, state in before)
 
 
-def _advance_ready_run(self: Any, of_reframe: Any, task: Any) -> int:
-    ours = _alone[0] and testcase.of_assay(task.check)
-    waits = ours and any(map(len, self._partition_tasks.values()))
-    return 0 if waits else int(of_reframe(self, task))
+def _advance_ready_run(self: Any, of_reframe: Any, task: Any) -> Any:
+    ours = one_at_a_time and testcase.of_assay(task.check)
+    return 0 if ours and any(map(len, self._partition_tasks.values())) else of_reframe(self, task)
 
 
 def install() -> None:

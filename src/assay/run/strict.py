@@ -378,12 +378,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _evidence(self) -> bool:
         """Fails and names the cause, unless the run can be believed; judges what was measured."""
         testcase.hide_values(self)
-        self.record = store.begin_record(self, self._keys(), self._hosts, self._attempts.launches)
-        self.record.jobs = tuple(
-            store.Job(job.jobid, tuple(job.nodelist), job.end.state, job.end.code)
-            for job in self._attempts.jobs
-            if getattr(job, "end", None)
-        )
+        self.record = store.begin_record(self, self._keys(), self._attempts.jobs)
         self._failure = None
         try:
             self._judge(self._believe())
@@ -572,8 +567,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job out of service now; for a job that never began, why it waited."""
         scheduler = self.current_partition.scheduler
-        if self._hosts:
-            return node_state.lost(scheduler, self._hosts)
+        if hosts := self.job.nodelist:
+            return node_state.lost(scheduler, hosts)
         wanted = -(-(self.num_tasks or 1) // (self.num_tasks_per_node or 1))
         return node_state.in_service(scheduler, self.job, wanted)[1]
 
@@ -949,11 +944,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _program(self) -> str:
         return Path(str(self.executable)).name
-
-    @property
-    def _hosts(self) -> list[str]:
-        """Hosts of the job, as far as the scheduler named them; read after the job has ended."""
-        return [*(self.job.nodelist or ())]
 
     def _requested_variables(self) -> dict[str, str]:
         """The environment variables that partition, stack and test set for a launch."""

@@ -285,7 +285,7 @@ def site_configuration(
     yaml = site_file.with_name(site_yaml.FILE)
     file = yaml if yaml.is_file() else site_file
     kept = begin_site(site_file, file, system["partitions"], environments, said.problems, absent)
-    polling.one_at_a_time(said.one_at_a_time)
+    polling.one_at_a_time = said.one_at_a_time
     # ReFrame cannot use a partition without any environment.
     system["partitions"] = [p for p in system["partitions"] if p["environs"]]
     if not system["partitions"]:

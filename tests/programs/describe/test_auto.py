@@ -303,9 +303,9 @@ def test_a_launcher_that_was_said_is_taken_and_an_unknown_one_refused(found):
 def test_a_site_measures_one_case_at_a_time(monkeypatch, tmp_path, site):
     """In parallel, a case that waits for another of our cases would be given up as lost."""
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
-    polling.one_at_a_time(False)
+    monkeypatch.setattr(polling, "one_at_a_time", False)
     runpy.run_path(str(SITES[site]))
-    assert polling._alone == [True]
+    assert polling.one_at_a_time
 
 
 #: What `vcluster up --nodes 2` notes, as far as its site reads it.

@@ -207,7 +207,7 @@ def test_one_case_at_a_time_is_measured_unless_the_site_says_otherwise(bench, sl
     """Also without a mode, and over all partitions, which may have their nodes in common."""
     bench.partition("there", launcher="replay", scheduler="squeue")
     if not alone:
-        bench.code = "from assay.reframe_compat import polling\npolling.one_at_a_time(False)\n"
+        bench.code = "from assay.reframe_compat import polling\npolling.one_at_a_time = False\n"
     done = run(bench, slurm, checks("Lingering"), ASSAY_PATIENCE="60")
     assert [case.result for case in done.cases.values()] == ["pass"] * 2, done.output
     assert (max(slurm.beside) == 0) is alone, slurm.beside
@@ -222,17 +222,17 @@ def test_a_refusal_of_sbatch_fails_its_case_only(bench, slurm):
 
 #: Name of a test, which says how Slurm ends its job; and what the message says of it.
 ENDED = {
-    "OutOfMemoryEarly": "did not reach its end: Slurm says OUT_OF_MEMORY (exit code 0:125, "
-    "OutOfMemory) on node07",
-    "NodeFailEarly": "Slurm says NODE_FAIL (exit code 1:0, NodeDown) on node07",
-    "TimeoutEarly": "Slurm says TIMEOUT (exit code 0:15, TimeLimit) on node07",
+    "OutOfMemoryEarly": "did not reach its end: Slurm says OUT_OF_MEMORY with exit code 0:125 "
+    "(OutOfMemory) on node07",
+    "NodeFailEarly": "Slurm says NODE_FAIL with exit code 1:0 (NodeDown) on node07",
+    "TimeoutEarly": "Slurm says TIMEOUT with exit code 0:15 (TimeLimit) on node07",
     "DeadlineEarly": "Slurm says DEADLINE",
     "PreemptedEarly": "Slurm says PREEMPTED",
     "CancelledEarly": "Slurm says CANCELLED",
     # Its own record says that all was well.
     "LateOutOfMemory": "the job script says exit code 0, Slurm says OUT_OF_MEMORY",
-    "Failed": "the job script says exit code 0, Slurm says FAILED (exit code 1:0, NonZeroExitCode)",
-    "SqueueForgetsNodeFailEarly": "Slurm says NODE_FAIL (exit code 1:0, NodeDown) on node07",
+    "Failed": "the job script says exit code 0, Slurm says FAILED with exit code 1:0 (NonZeroExitCode)",
+    "SqueueForgetsNodeFailEarly": "Slurm says NODE_FAIL with exit code 1:0 (NodeDown) on node07",
     "AllForgetEarly": "Slurm has forgotten it, and nobody knows how it ended",
 }
 
@@ -258,13 +258,13 @@ def test_a_job_that_slurm_has_forgotten_is_judged_by_its_own_record(bench, slurm
     assert {name: done.case(name).result for name in ("AllForget", "SqueueForgets")} == {
         "AllForget": "pass", "SqueueForgets": "pass",
     }  # fmt: skip
-    assert done.case("AllForget").record.get("jobs") == [{"id": "1"}]
+    assert done.case("AllForget").record["jobs"] == [{"id": "1"}]
 
 
 def test_accounting_knows_a_job_that_slurm_has_forgotten(bench, slurm):
     slurm.broken("accounting")
     done = run(bench, slurm, checks("AllForgetTimeoutEarly"))
-    assert "Slurm says TIMEOUT (exit code 0:15) on node07" in done.case(
+    assert "Slurm says TIMEOUT with exit code 0:15 on node07" in done.case(
         "AllForgetTimeoutEarly"
     ).reason
 
@@ -277,7 +277,7 @@ def test_the_job_and_the_nodes_of_each_launch_are_in_the_record(bench, slurm):
     done = run(bench, slurm, source, "--max-retries=2")
     (case,) = done.cases.values()
     assert case.result == "pass", done.output
-    said = {"nodes": ["node07"], "state": "COMPLETED", "code": "0:0"}
+    said = {"state": "COMPLETED", "code": "0:0", "nodes": "node07"}
     assert case.record["jobs"] == [{"id": "1", **said}, {"id": "2", **said}]
 
 

@@ -89,9 +89,9 @@ def test_one_word_of_a_site_lets_cases_run_beside_each_other(site, word, alone, 
     file = site()
     yaml = file.with_name("assay.yaml")
     yaml.write_text(f"{yaml.read_text()}\n{word}\n")
-    monkeypatch.setattr(polling, "_alone", [not alone])
+    monkeypatch.setattr(polling, "one_at_a_time", not alone)
     made(file)
-    assert polling._alone == [alone]
+    assert polling.one_at_a_time is alone
 
 
 def test_a_variable_stands_for_its_value_and_in_a_list_for_its_words(site, variables):

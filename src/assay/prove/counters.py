@@ -196,7 +196,7 @@ def in_job(when: str) -> str:
 def script(root: str = "") -> str:
     """The script that prints the state of a node. It needs only sh, cat, grep and dmesg.
 
-    With a word behind it, it asks Slurm for other jobs on all nodes of its job.
+    With an argument it asks Slurm for other jobs on the nodes of its job.
 
     :param root: the folder in which ``/sys`` and ``/proc`` are, for a test.
     """

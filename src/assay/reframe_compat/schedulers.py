@@ -290,9 +290,6 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
                 job.said = ""
                 job._is_cancelling = True
 
-    def _cancel_if_pending_too_long(self, jobs: Any) -> None:
-        """Does nothing, because :meth:`_watch` does it."""
-
     def finished(self, job: Any) -> bool:
         return bool(job.given_up or super().finished(job))
 

@@ -37,7 +37,6 @@ class Attempts:
     samples: dict[str, list[float]] = field(default_factory=dict)
     ratios: list[Ratios] = field(default_factory=list)
     rows: list[Sequence[Row]] = field(default_factory=list)
-    stagedir: str = ""
     failure: Exception | None = None
     disturbed: int = 0
     passed: bool = False
@@ -53,11 +52,6 @@ class Attempts:
     def relaunched(self) -> bool:
         """Whether a retry launches the case again: it was launched, and is not settled."""
         return self.launches > 0 and self.settled() is None
-
-    def begin(self, stagedir: str, job: Any) -> None:
-        """Records that a job is about to be submitted."""
-        self.jobs.append(job)
-        self.stagedir = stagedir
 
     def add(
         self, samples: Mapping[str, Sequence[float]], ratios: Ratios, rows: Sequence[Row]

@@ -204,21 +204,16 @@ class Request:
                 )
         return filled, hints
 
-    @property
-    def exclusive(self) -> bool:
-        """Whether ReFrame shall ask Slurm for whole nodes: nothing says how they are shared."""
-        stated = re.search(_WORDS["sharing"], " ".join(self.options))
-        return self.scheduler in slurm.SCHEDULERS and not stated
-
     def whole_nodes(self) -> tuple[list[str], str]:
-        """Options that ask for whole nodes beside :attr:`exclusive`, and a hint if none are known.
+        """Options that ask for whole nodes and their memory, and a hint if none are known.
 
         :raises ValueError: the nodes of the job may be one.
         """
         asked, scheduler = " ".join(self.options), self.scheduler
         if scheduler in slurm.SCHEDULERS:
             # A node that is ours alone gives only the memory that the job asks for (sbatch(1)).
-            return [] if "--mem" in asked else ["--mem=0"], ""
+            stated = {"--exclusive": _WORDS["sharing"], "--mem=0": "--mem"}
+            return [word for word, by in stated.items() if not re.search(by, asked)], ""
         if scheduler in ("pbs", "pbspro"):
             # Otherwise both ranks of a pair may be on one node.
             place = re.search(r"place=(\S+)", asked)

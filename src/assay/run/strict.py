@@ -244,8 +244,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if self.is_dry_run():
             return
         if failure := self._attempts.settled():
-            if self._attempts.stagedir:
-                testcase.move(self, self._attempts.stagedir)
+            if jobs := self._attempts.jobs:
+                testcase.move(self, jobs[-1].workdir)
             raise failure
         if why := deadline.reached():
             self.skip(f"{why} before it was begun")
@@ -288,7 +288,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._ask_the_scheduler()
         self._surround_the_commands()
         if not self.is_dry_run():
-            self._attempts.begin(self.stagedir, self.job)
+            self._attempts.jobs.append(self.job)
 
     def say_how_many_ranks(self) -> None:
         """Completes the launcher's command, which a test may write into the job script itself."""
@@ -334,7 +334,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 more, hint = request.whole_nodes()
             except ValueError as error:
                 self._undescribed(True, str(error))
-            self.exclusive_access: bool = self.exclusive_access or request.exclusive
             job.options += more
             hints += [hint] if hint else []
         for line in hints:

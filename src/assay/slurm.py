@@ -56,12 +56,13 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def ended(job: str, text: str) -> Ended:
-    """The end of a job: of ``scontrol show job -o``, or ``sacct -nPX -o state,exitcode,nodelist``."""
+    """The end of a job: ``scontrol show job -o``, or ``sacct -nPX -o state,exitcode,nodelist``."""
     line, keys = text.partition("\n")[0], ("JobState", "ExitCode", "NodeList", "Reason")
     said = fields(line) if line.startswith("JobId=") else dict(zip(keys, line.split("|")))
     # Of sacct: `CANCELLED by 1000`, and `None assigned`.
-    words = (said.get(key, "").split(" ")[0].replace("None", "") for key in keys)
-    return Ended(job, *words, int(said.get("Restarts") or 0))
+    words = [said.get(key, "").split(" ")[0].replace("None", "") for key in keys]
+    state, code, nodes, reason = words
+    return Ended(job, state, code, nodes, reason, int(said.get("Restarts") or 0))
 
 
 def is_name(text: str) -> bool:

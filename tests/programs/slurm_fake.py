@@ -136,7 +136,9 @@ class FakeSlurm:
         self.path.mkdir()
         for name, body in COMMANDS.items():
             command = self.path / name
-            command.write_text(HEAD.format(python=sys.executable, here=str(folder), ends=ENDS) + body)
+            command.write_text(
+                HEAD.format(python=sys.executable, here=str(folder), ends=ENDS) + body
+            )
             command.chmod(0o755)
 
     def broken(self, how):

@@ -1,4 +1,4 @@
-"""What Slurm says of the end of a job: outputs of Slurm 22.05 on the emulated cluster (shortened)."""
+"""What Slurm says of the end of a job: outputs of Slurm 22.05, shortened."""
 
 import pytest
 

@@ -188,8 +188,8 @@ def in_job(when: str) -> str:
     # Files of an earlier launch in this directory would stand for nodes of this one.
     clean = 'rm -f "$assay_stage"/health.*; ' if when == "before" else ""
     return (
-        f'{clean}timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} job >"$assay_stage/{file}" 2>/dev/null '
-        "& assay_health=$!"
+        f'{clean}timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} job >"$assay_stage/{file}" '
+        "2>/dev/null & assay_health=$!"
     )
 
 

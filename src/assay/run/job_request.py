@@ -212,8 +212,8 @@ class Request:
         asked, scheduler = " ".join(self.options), self.scheduler
         if scheduler in slurm.SCHEDULERS:
             # A node that is ours alone gives only the memory that the job asks for (sbatch(1)).
-            stated = {"--exclusive": _WORDS["sharing"], "--mem=0": "--mem"}
-            return [word for word, by in stated.items() if not re.search(by, asked)], ""
+            whole = {"--exclusive": _WORDS["sharing"], "--mem=0": "--mem"}
+            return [word for word, by in whole.items() if not re.search(by, asked)], ""
         if scheduler in ("pbs", "pbspro"):
             # Otherwise both ranks of a pair may be on one node.
             place = re.search(r"place=(\S+)", asked)

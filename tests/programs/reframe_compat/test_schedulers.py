@@ -231,7 +231,8 @@ ENDED = {
     "CancelledEarly": "Slurm says CANCELLED",
     # Its own record says that all was well.
     "LateOutOfMemory": "the job script says exit code 0, Slurm says OUT_OF_MEMORY",
-    "Failed": "the job script says exit code 0, Slurm says FAILED with exit code 1:0 (NonZeroExitCode)",
+    "Failed": "the job script says exit code 0, Slurm says FAILED with exit code 1:0 "
+    "(NonZeroExitCode)",
     "SqueueForgetsNodeFailEarly": "Slurm says NODE_FAIL with exit code 1:0 (NodeDown) on node07",
     "AllForgetEarly": "Slurm has forgotten it, and nobody knows how it ended",
 }
@@ -264,15 +265,15 @@ def test_a_job_that_slurm_has_forgotten_is_judged_by_its_own_record(bench, slurm
 def test_accounting_knows_a_job_that_slurm_has_forgotten(bench, slurm):
     slurm.broken("accounting")
     done = run(bench, slurm, checks("AllForgetTimeoutEarly"))
-    assert "Slurm says TIMEOUT with exit code 0:15 on node07" in done.case(
-        "AllForgetTimeoutEarly"
-    ).reason
+    assert (
+        "Slurm says TIMEOUT with exit code 0:15 on node07"
+        in done.case("AllForgetTimeoutEarly").reason
+    )
 
 
 def test_the_job_and_the_nodes_of_each_launch_are_in_the_record(bench, slurm):
     source = checks("Unlucky") + (
-        "    def missed(self):\n"
-        "        return 'no luck' if self._attempts.launches == 1 else ''\n"
+        "    def missed(self):\n        return 'no luck' if self._attempts.launches == 1 else ''\n"
     )
     done = run(bench, slurm, source, "--max-retries=2")
     (case,) = done.cases.values()

@@ -79,8 +79,8 @@ def test_no_entry_is_without_use():
 #: One message for each entry that no table of faults shows.
 OTHERS = (
     "the job script says exit code 0, Slurm says OUT_OF_MEMORY with exit code 0:125 (OutOfMemory)",
-    "the job script did not reach its end: Slurm says TIMEOUT with exit code 0:15 (TimeLimit) on n1",
-    "the job script did not reach its end: Slurm says NODE_FAIL with exit code 1:0 (NodeDown) on n1",
+    "the job script did not reach its end: Slurm says TIMEOUT (TimeLimit) on n1",
+    "the job script did not reach its end: Slurm says NODE_FAIL (NodeDown) on n1",
     "the job script did not reach its end: Slurm says PREEMPTED with exit code 0:15 on n1",
     "the job script did not reach its end: Slurm has forgotten it, and nobody knows how it ended",
     "performance: INCONCLUSIVE: 31 GFLOP/s (range 29 to 32, n=9) straddles 30 to 33",

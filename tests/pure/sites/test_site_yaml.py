@@ -10,9 +10,9 @@ pytest.importorskip("reframe")
 from reframe.core.exceptions import ConfigError
 
 from assay import sites
-from assay.reframe_compat import polling
 from assay.describe import container
 from assay.describe.written import REFRAME
+from assay.reframe_compat import polling
 from assay.sites import site_yaml
 
 WORDS = """\

@@ -81,7 +81,9 @@ def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
 
 def _advance_ready_run(self: Any, of_reframe: Any, task: Any) -> Any:
     ours = one_at_a_time and testcase.of_assay(task.check)
-    return 0 if ours and any(map(len, self._partition_tasks.values())) else of_reframe(self, task)
+    # A task that failed while ReFrame waited for its job stays in the set of its partition.
+    known = (other for tasks in self._partition_tasks.values() for other in tasks)
+    return 0 if ours and any(it.state == "running" for it in known) else of_reframe(self, task)
 
 
 def install() -> None:

@@ -64,7 +64,6 @@ class Hpcg(MpiCheck):
     valid_prog_environs = ["+hpcg"]
     executable = "xhpcg"
     nodes_taken = None
-    _whole_memory = True
     env_vars = {"OMP_NUM_THREADS": 1}
     keep_files = ["HPCG-Benchmark*"]
     declares = {"rating": "GFLOP/s", "spmv": "GFLOP/s", "mg": "GFLOP/s"}

@@ -1,9 +1,11 @@
-"""What Slurm says of a node: from a text of ``scontrol`` to a row."""
+"""What Slurm says of a node, and of the end of a job: from a text to a row."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
+
+import msgspec
 
 #: States of a node, alone or with others, in which it takes no job (``scontrol`` of Slurm 22.05,
 #: ``NODE STATE CODES`` of sinfo(1)). A node that is asleep, or in maintenance, takes jobs.
@@ -22,6 +24,45 @@ class Node(NamedTuple):
     name: str
     state: str
     out: str
+
+
+class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How Slurm says that a job ended; without a state where it has forgotten the job.
+
+    :ivar code: exit code and signal of the job script, ``0:15``.
+    :ivar nodes: the nodes that it allocated, ``node[01-02]``.
+    :ivar restarts: how often it put the job back into the queue.
+    """
+
+    id: str
+    state: str = ""
+    code: str = ""
+    nodes: str = ""
+    reason: str = ""
+    restarts: int = 0
+
+    def __str__(self) -> str:
+        if not self.state:
+            return "Slurm has forgotten it, and nobody knows how it ended"
+        code = self.code and f" with exit code {self.code}"
+        why = self.reason and f" ({self.reason})"
+        again = f", started {1 + self.restarts} times," if self.restarts else ""
+        return f"Slurm says {self.state}{code}{why}{again}" + (self.nodes and f" on {self.nodes}")
+
+    def denies(self, rc: int) -> bool:
+        """Whether it is not the end that a job says of itself, whose exit code was `rc`."""
+        agrees = self.state in ("", "COMPLETED") or (self.state == "FAILED" and rc != 0)
+        return bool(self.restarts) or not agrees
+
+
+def ended(job: str, text: str) -> Ended:
+    """The end of a job: ``scontrol show job -o``, or ``sacct -nPX -o state,exitcode,nodelist``."""
+    line, keys = text.partition("\n")[0], ("JobState", "ExitCode", "NodeList", "Reason")
+    said = fields(line) if line.startswith("JobId=") else dict(zip(keys, line.split("|")))
+    # Of sacct: `CANCELLED by 1000`, and `None assigned`.
+    words = [said.get(key, "").split(" ")[0].replace("None", "") for key in keys]
+    state, code, nodes, reason = words
+    return Ended(job, state, code, nodes, reason, int(said.get("Restarts") or 0))
 
 
 def is_name(text: str) -> bool:

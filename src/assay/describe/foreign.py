@@ -25,6 +25,7 @@ from assay import files, sites
 from assay.describe import ask, slurm
 from assay.describe.slurm import Shape
 from assay.node import capacity
+from assay.reframe_compat import polling
 from assay.reframe_compat.selection import reserve
 from assay.sites.site_yaml import FILE, SiteFile, Stack, copied, one_of
 
@@ -158,6 +159,7 @@ def beside_configuration(site_file: Path, said: SiteFile) -> dict[str, Any]:
     any_host = [".*"] if "autodetect_methods" in whole else system["hostnames"]
     sites.check_call(site_file, said.system, any_host)
     sites.begin_site(site_file, file, places, stacks, None, {})
+    polling.one_at_a_time = said.one_at_a_time
     sites.left_out[site_file] += [
         f"stack {name} is left out: it is in environs of no place"
         for name in said.stacks

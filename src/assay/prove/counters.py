@@ -29,6 +29,7 @@ import msgspec
 import assay.node
 from assay import files
 from assay.accused import Against, How
+from assay.prove import plan
 from assay.quantities import number
 
 #: The script that prints the state of a node, in the stage directory. The nodes know this name:
@@ -187,13 +188,15 @@ def in_job(when: str) -> str:
     # Files of an earlier launch in this directory would stand for nodes of this one.
     clean = 'rm -f "$assay_stage"/health.*; ' if when == "before" else ""
     return (
-        f'{clean}timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} >"$assay_stage/{file}" 2>/dev/null '
-        "& assay_health=$!"
+        f'{clean}timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} job >"$assay_stage/{file}" '
+        "2>/dev/null & assay_health=$!"
     )
 
 
 def script(root: str = "") -> str:
     """The script that prints the state of a node. It needs only sh, cat, grep and dmesg.
+
+    With an argument it asks Slurm for other jobs on the nodes of its job.
 
     :param root: the folder in which ``/sys`` and ``/proc`` are, for a test.
     """
@@ -452,6 +455,20 @@ def _each(row: Row, grown: Mapping[str, float]) -> str:
 
 
 # --- the nodes of a job ---------------------------------------------------------------------------
+
+
+def beside(folder: Path) -> list[str]:
+    """A doubt for each other job of Slurm that ran on a node of a job, by :func:`script`."""
+    on: dict[str, set[str]] = {}
+    for path in sorted(folder.glob("health.*")):
+        host = path.name[len("health.") :].rpartition(".")[0]
+        for job, nodes in re.findall(r"/job_(\d+)/(?: (\S+)$)?", path.read_text(), re.MULTILINE):
+            on.setdefault(job, set()).add(nodes or host)
+    said = "and may change what is measured: let the site's access ask for whole nodes"
+    return [
+        plan.Doubt(f"job {job} ran beside this one on {','.join(sorted(nodes))} {said}")
+        for job, nodes in sorted(on.items())
+    ]
 
 
 def counter_problems(

@@ -1,8 +1,8 @@
-"""The pause between two looks at all cases, cut short when there is something to do.
+"""When a case begins, and the pause between two looks at all cases, cut short if it can be.
 
 ReFrame pauses after each look, also when a case has just moved to its next stage, and it sleeps on
 when the only job has ended. With one short job after the other, these pauses take more time than
-all other work of the suite.
+all other work of the suite. It limits the jobs of a partition; but partitions share their nodes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from typing import Any
 
 from reframe.frontend.executors import policies
 
+from assay.reframe_compat import testcase
+
 #: The pipe that becomes readable when a child of this process ends; empty outside of a run.
 _child_ended: list[int] = []
 
 #: Whether a case moved in the last look.
 _moved = [False]
+
+#: Whether a case of ours begins only when no other job is left, on whatever partition.
+one_at_a_time = True
 
 
 @contextlib.contextmanager
@@ -74,8 +79,17 @@ def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
     _moved[0] = any(task.state != state for task, state in before)
 
 
+def _advance_ready_run(self: Any, of_reframe: Any, task: Any) -> Any:
+    ours = one_at_a_time and testcase.of_assay(task.check)
+    # A task that failed while ReFrame waited for its job stays in the set of its partition.
+    known = (other for tasks in self._partition_tasks.values() for other in tasks)
+    return 0 if ours and any(it.state == "running" for it in known) else of_reframe(self, task)
+
+
 def install() -> None:
     policies.time = SimpleNamespace(**{**vars(time), "sleep": pause})
     controller, policy = policies._PollController, policies.AsynchronousExecutionPolicy
     controller.snooze = functools.partialmethod(_snooze, controller.snooze)
-    policy._advance_all = functools.partialmethod(_advance_all, policy._advance_all)
+    for mine in (_advance_all, _advance_ready_run):
+        name = mine.__name__
+        setattr(policy, name, functools.partialmethod(mine, getattr(policy, name)))

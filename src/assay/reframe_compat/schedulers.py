@@ -23,6 +23,7 @@ from reframe.utility import osext
 
 from assay import deadline
 from assay.reframe_compat import leash
+from assay.slurm import Ended, ended
 
 #: How long Slurm may take for actions that normally take seconds [s]: to complete a job, to cancel
 #: a job, to end a job that is out of time. It has a third of it to answer, a command a sixth.
@@ -31,6 +32,9 @@ PATIENCE_S = 120.0
 
 #: What a command says when it found no controller (``slurm_errno.c`` of Slurm 22.05).
 SILENT = re.compile("Unable to contact slurm|Communication connection failure|Socket timed out")
+
+#: Program that knows the end of a job -> the words of its query.
+QUERIES = {"scontrol": "show job --oneliner", "sacct": "-nPX -o state,exitcode,nodelist -j"}
 
 #: First pause before another scancel of the same job [s]. Each pause is twice the one before.
 AGAIN_S = 10.0
@@ -103,11 +107,12 @@ def _kind(state: str | None) -> str:
 class _Job(slurm._SlurmJob):  # type: ignore[misc]
     """A job that knows since when it has its state (monotonic clock), and how it was cancelled.
 
-    It asks Slurm for its nodes only once after it has ended, not at each access.
+    ReFrame asks Slurm for its nodes at each access. Here they are known when it has ended.
 
     :ivar cancelled: when the job was first cancelled; None before that.
     :ivar again: when the job may be cancelled again.
     :ivar why: why the job was cancelled, if that makes its case fail.
+    :ivar end: how Slurm says that it ended; None before that.
     """
 
     kind, since = "", 0.0
@@ -115,18 +120,15 @@ class _Job(slurm._SlurmJob):  # type: ignore[misc]
     again, pause = 0.0, AGAIN_S
     why, said = "", ""
     given_up = False
-    _hosts_of: str | None = None
+    end: Ended | None = None
 
     @property
     def nodelist(self) -> list[str]:
-        if self._nodespec and self._hosts_of != self._nodespec:
-            self._hosts_of = self._nodespec if slurm.slurm_state_completed(self.state) else None
-            return list(super().nodelist)
         return list(self._nodelist)
 
 
 class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
-    """The common part of both Slurm backends: every state of a job has a time limit."""
+    """Slurm, whose jobs have a time limit in every state; squeue knows them (MinJobAge)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,12 +175,40 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             )
 
     def _ask(self, jobs: list[Any]) -> None:
-        """Updates the state of the jobs.
+        """Updates the state of the jobs; sacct is only asked for one that Slurm has forgotten.
 
         :raises SpawnedProcessError: Slurm does not answer.
         """
-        self._num_sacct_failures = self._max_sacct_failures  # our patience() counts instead
-        super().poll(*jobs)
+        # ReFrame 4.9 knows neither another command nor the reasons of several jobs.
+        squeue = getattr(self, "_squeue", "squeue")
+        command = f"{squeue} -h -t all -j {','.join(job.jobid for job in jobs)}"
+        done = run_command(f'{command} -o "%i|%T|%N|%r"')
+        if done.returncode != 0 and "Invalid job id" not in done.stderr:
+            raise exceptions.SpawnedProcessError(command, done.stdout, done.stderr, done.returncode)
+        lines: dict[str, list[Any]] = {}
+        for match in re.finditer(
+            rf"^({self._jobid_patt})\|(?P<state>\S+)\|(?P<nodes>\S*)\|(?P<reason>.*)$",
+            done.stdout,
+            re.MULTILINE,
+        ):
+            lines.setdefault(re.split(r"[_+]", match[1])[0], []).append(match)
+        for job in jobs:
+            if mine := lines.get(job.jobid):
+                state = ",".join(match["state"] for match in mine)
+                job._nodespec = ",".join(filter(None, (match["nodes"] for match in mine)))
+            else:  # squeue has forgotten it, or does not know it yet
+                end = self._end_of(job)
+                state = end.state or ("CANCELLED" if job.is_cancelling else "COMPLETED")
+                job.end = None if end.state else end
+            # For ReFrame a job that was preempted waits; but none of ours is requeued.
+            job._state = state.replace("PREEMPTED", "CANCELLED")
+        reasons = {jobid: [match["reason"] for match in mine] for jobid, mine in lines.items()}
+        if hasattr(slurm.SlurmJobScheduler, "cancel_many"):
+            self._cancel_if_blocked(jobs, reasons)
+            return
+        for job in jobs:
+            if reasons.get(job.jobid):
+                self._cancel_if_blocked(job, reasons[job.jobid])
 
     def _watch(self, job: Any) -> None:
         now, limit = time.monotonic(), patience()
@@ -186,6 +216,10 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         if job.kind != kind:
             job.kind, job.since = kind, now
         if kind == "ended":
+            job.end = job.end or self._end_of(job, job.state)
+            if job.end.nodes and not job._nodelist:
+                hosts = run_command(f"scontrol show hostname {job.end.nodes}").stdout
+                job._nodelist = hosts.splitlines()
             leash.tell("-", job.jobid)
             return
         here = now - job.since
@@ -209,9 +243,23 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         elif kind == "unknown" and self._silent is None and here > limit:
             self._give_up(job, f"is not known to Slurm after {here:.0f} s")
 
+    def _end_of(self, job: Any, state: str = "") -> Ended:
+        """How a job ended, by scontrol, and by sacct if that has forgotten it, or does not answer.
+
+        :param state: its last state if neither knows it.
+        """
+        # With the names of the clusters, if there are several. ReFrame 4.9 knows none.
+        clusters = getattr(self, "_squeue", "squeue").removeprefix("squeue")
+        for program, query in QUERIES.items():
+            with contextlib.suppress(OSError):  # there may be no sacct
+                said = run_command(f"{program}{clusters} {query} {job.jobid}").stdout
+                if (end := ended(job.jobid, said)).state:
+                    return end
+        return Ended(job.jobid, state, nodes=job._nodespec or "")
+
     def _give_up(self, job: Any, what: str) -> None:
         """Ends the job for ReFrame, and makes its case fail."""
-        job.given_up = True
+        job.given_up, job.end = True, Ended(job.jobid, job.state, nodes=job._nodespec or "")
         before = f"{job.why}; " if job.why else ""
         job._exception = exceptions.JobError(f"{before}the job {what}; given up", job.jobid)
 
@@ -241,9 +289,6 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             else:
                 job.said = ""
                 job._is_cancelling = True
-
-    def _cancel_if_pending_too_long(self, jobs: Any) -> None:
-        """Does nothing, because :meth:`_watch` does it."""
 
     def finished(self, job: Any) -> bool:
         return bool(job.given_up or super().finished(job))
@@ -276,36 +321,7 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
 
 
 class _BoundedSqueue(_Bounded, slurm.SqueueJobScheduler):  # type: ignore[misc]
-    """Slurm without accounting: squeue knows an ended job only for a while (MinJobAge)."""
-
-    def _ask(self, jobs: list[Any]) -> None:
-        # ReFrame 4.9 knows neither another command nor the reasons of several jobs.
-        squeue = getattr(self, "_squeue", "squeue")
-        command = f"{squeue} -h -t all -j {','.join(job.jobid for job in jobs)}"
-        done = run_command(f'{command} -o "%i|%T|%N|%r"')
-        if done.returncode != 0 and "Invalid job id" not in done.stderr:
-            raise exceptions.SpawnedProcessError(command, done.stdout, done.stderr, done.returncode)
-        lines: dict[str, list[Any]] = {}
-        for match in re.finditer(
-            rf"^({self._jobid_patt})\|(?P<state>\S+)\|(?P<nodes>\S*)\|(?P<reason>.*)$",
-            done.stdout,
-            re.MULTILINE,
-        ):
-            lines.setdefault(re.split(r"[_+]", match[1])[0], []).append(match)
-        for job in jobs:
-            mine = lines.get(job.jobid)
-            if mine:
-                job._state = ",".join(match["state"] for match in mine)
-                job._nodespec = ",".join(filter(None, (match["nodes"] for match in mine)))
-            else:  # Slurm has forgotten it
-                job._state = "CANCELLED" if job.is_cancelling else "COMPLETED"
-        reasons = {jobid: [match["reason"] for match in mine] for jobid, mine in lines.items()}
-        if hasattr(slurm.SlurmJobScheduler, "cancel_many"):
-            self._cancel_if_blocked(jobs, reasons)
-            return
-        for job in jobs:
-            if reasons.get(job.jobid):
-                self._cancel_if_blocked(job, reasons[job.jobid])
+    """Slurm without accounting."""
 
 
 def _poll_local(self: Any, of_reframe: Any, *jobs: Any) -> None:

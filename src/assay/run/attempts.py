@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from reframe.core.exceptions import SanityError
 
@@ -21,6 +22,7 @@ from assay.reframe_compat import dependencies
 class Attempts:
     """The state of one case.
 
+    :ivar jobs: the job of each launch.
     :ivar samples: for each metric the values of all launches, in their order.
     :ivar failure: the failure that settled the case: no further launch can turn it into a pass;
         None while the case is not settled.
@@ -31,11 +33,10 @@ class Attempts:
     :ivar earlier: number of launches in the same session that the case passed on before.
     """
 
-    launches: int = 0
+    jobs: list[Any] = field(default_factory=list)
     samples: dict[str, list[float]] = field(default_factory=dict)
     ratios: list[Ratios] = field(default_factory=list)
     rows: list[Sequence[Row]] = field(default_factory=list)
-    stagedir: str = ""
     failure: Exception | None = None
     disturbed: int = 0
     passed: bool = False
@@ -44,14 +45,13 @@ class Attempts:
     _judged: int = 0
 
     @property
+    def launches(self) -> int:
+        return len(self.jobs)
+
+    @property
     def relaunched(self) -> bool:
         """Whether a retry launches the case again: it was launched, and is not settled."""
         return self.launches > 0 and self.settled() is None
-
-    def begin(self, stagedir: str) -> None:
-        """Records that a job is about to be submitted."""
-        self.launches += 1
-        self.stagedir = stagedir
 
     def add(
         self, samples: Mapping[str, Sequence[float]], ratios: Ratios, rows: Sequence[Row]

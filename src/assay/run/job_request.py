@@ -203,21 +203,16 @@ class Request:
                 empty.append((resource, ", ".join(missing)))
         return filled, empty
 
-    @property
-    def exclusive(self) -> bool:
-        """Whether ReFrame shall ask Slurm for whole nodes: nothing says how they are shared."""
-        stated = re.search(_WORDS["sharing"], " ".join(self.options))
-        return self.scheduler in slurm.SCHEDULERS and not stated
+    def whole_nodes(self) -> tuple[list[str], str]:
+        """Options that ask for whole nodes and their memory, and a hint if none are known.
 
-    def whole_nodes(self, memory: bool) -> tuple[list[str], str]:
-        """Options that ask for whole nodes beside :attr:`exclusive`, and a hint if none are known.
-
-        :param memory: the job needs all memory of its nodes.
         :raises ValueError: the nodes of the job may be one.
         """
         asked, scheduler = " ".join(self.options), self.scheduler
         if scheduler in slurm.SCHEDULERS:
-            return ["--mem=0"] if memory and "--mem" not in asked else [], ""
+            # A node that is ours alone gives only the memory that the job asks for (sbatch(1)).
+            whole = {"--exclusive": _WORDS["sharing"], "--mem=0": "--mem"}
+            return [word for word, by in whole.items() if not re.search(by, asked)], ""
         if scheduler in ("pbs", "pbspro"):
             # Otherwise both ranks of a pair may be on one node.
             place = re.search(r"place=(\S+)", asked)

@@ -40,7 +40,6 @@ class LinpackCheck(MpiCheck):
     kind = "compute"
     valid_systems = ["+intra-node", "+inter-node"]
     nodes_taken = None
-    _whole_memory = True
     # Each rank has one core. A threaded BLAS would start a thread for every core in each rank.
     env_vars = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1}
 

@@ -255,7 +255,7 @@ class MpiCheck(StrictCheck):
             problems += [*world.aborts, *self._unreported(parsed, said, ranks)]
         if self.witnessed:
             if self._launched:
-                problems += launch.elsewhere(hosts, self._hosts, self._launched.host)
+                problems += launch.elsewhere(hosts, self.job.nodelist, self._launched.host)
             # The local launcher takes no options, so it starts no witness.
             if not isinstance(self.job.launcher, getlauncher("local")):
                 problems += self._witnessed(ranks, world)
@@ -454,7 +454,7 @@ class TransportMixin(UcxMixin):
         farewells = openmpi.parse_openmpi(text(self.stderr)).farewells if self.parallel else 0
         if not self.parallel and self._launched:  # both processes are on the node of the job script
             hosts = (host for host, _ in log.processes)
-            problems += launch.elsewhere(hosts, self._hosts, self._launched.host)
+            problems += launch.elsewhere(hosts, self.job.nodelist, self._launched.host)
         sizes = self.sizes(parsed) if parsed else []
         proof = transports.prove_transport(
             self.transport,

@@ -108,9 +108,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     #: it depends on are launched again with it. If the value is false, the first verdict stands.
     measures_anew = variable(bool, value=True)
 
-    #: Whether the problem is sized by the memory of the node, all of which the job then needs.
-    _whole_memory = False
-
     #: Profiles in which the time limit only ends what hangs, so that it may be shorter.
     _hurries: Collection[str] = ("smoke",)
 
@@ -247,8 +244,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if self.is_dry_run():
             return
         if failure := self._attempts.settled():
-            if self._attempts.stagedir:
-                testcase.move(self, self._attempts.stagedir)
+            if jobs := self._attempts.jobs:
+                testcase.move(self, jobs[-1].workdir)
             raise failure
         if why := deadline.reached():
             self.skip(f"{why} before it was begun")
@@ -291,7 +288,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self._ask_the_scheduler()
         self._surround_the_commands()
         if not self.is_dry_run():
-            self._attempts.begin(self.stagedir)
+            self._attempts.jobs.append(self.job)
 
     def say_how_many_ranks(self) -> None:
         """Completes the launcher's command, which a test may write into the job script itself."""
@@ -334,10 +331,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.extra_resources.update(asking | accounts)
         if self.declares or self.parallel:  # others only look whether something is there
             try:
-                more, hint = request.whole_nodes(self._whole_memory)
+                more, hint = request.whole_nodes()
             except ValueError as error:
                 self._undescribed(True, str(error))
-            self.exclusive_access: bool = self.exclusive_access or request.exclusive
             job.options += more
             hints += [hint] if hint else []
         for line in hints:
@@ -381,7 +377,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _evidence(self) -> bool:
         """Fails and names the cause, unless the run can be believed; judges what was measured."""
         testcase.hide_values(self)
-        self.record = store.begin_record(self, self._keys(), self._hosts, self._attempts.launches)
+        self.record = store.begin_record(self, self._keys(), self._attempts.jobs)
         self._failure = None
         try:
             self._judge(self._believe())
@@ -406,7 +402,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         rounded = [f"{parsed.program}: {problem}" for problem in parsed.rounded] if parsed else []
         problems += wrong + (outputs.not_as_requested(parsed, self.requested()) if parsed else [])
         problems += self._of_another_launch(parsed) + of_job + self.examine(parsed)
-        problems += self._other_machine()
+        problems += [*self._other_machine(), *counters.beside(Path())]
         problems, doubts, notes = plan.sorted_out(problems)
         unhealthy, doubtful = self._health_of_nodes()
         problems[:0] = [*unhealthy, *self._causes()]
@@ -456,7 +452,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _launch(self) -> tuple[list[str], store.Seconds]:
         """Problems of the launch, its duration and its start since the epoch [s]."""
-        unknown = store.Seconds(began=0.0)
+        unknown, end = store.Seconds(began=0.0), getattr(self.job, "end", None)
         try:
             ended = launch.parse_launch(Path(launch.FILE).read_text(encoding="utf-8"))
         except OSError:
@@ -464,7 +460,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
                 waited = self.max_pending_time
                 limit = f"; its limit was {waited:.0f} s" if waited else ""
                 return [f"its job never began{limit}"], unknown
-            said = "the job script did not reach its end: killed, or out of time"
+            said = f"the job script did not reach its end: {end or 'killed, or out of time'}"
             return [f"{said}{self._last_words()}"], unknown
         except ValueError as torn:
             return [str(torn)], unknown
@@ -474,6 +470,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         wrong = launch.wrong_clock(ended, self.job.submit_time, time.time())
         if ended.nonce != self._nonce:
             wrong.insert(0, f"{launch.FILE} is of another launch: its nonce is {ended.nonce!r}")
+        if end and end.denies(ended.rc):
+            wrong.insert(0, f"the job script says exit code {ended.rc}, {end}")
         if ended.rc == 0:
             return wrong, times
         signal = f" (signal {ended.signal})" if ended.signal else ""
@@ -484,7 +482,7 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if needed and (option := launch.UNKNOWN_OPTION.search(printed)):
             words += f": {option[0].strip()!r}; {needed} is needed"
         said = f"{self._program()} ended with exit code {ended.rc}{signal}{words}"
-        return [said, *wrong], times
+        return [*wrong, said], times
 
     def _of_another_launch(self, parsed: Parsed | None) -> list[str]:
         """Evidence that the output or other files are not of this launch, one line each."""
@@ -568,8 +566,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     def _nodes_lost(self) -> list[str]:
         """Nodes of the job out of service now; for a job that never began, why it waited."""
         scheduler = self.current_partition.scheduler
-        if self._hosts:
-            return node_state.lost(scheduler, self._hosts)
+        if hosts := self.job.nodelist:
+            return node_state.lost(scheduler, hosts)
         wanted = -(-(self.num_tasks or 1) // (self.num_tasks_per_node or 1))
         return node_state.in_service(scheduler, self.job, wanted)[1]
 
@@ -945,12 +943,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     def _program(self) -> str:
         return Path(str(self.executable)).name
-
-    @property
-    def _hosts(self) -> list[str]:
-        """Hosts of the job, as far as the scheduler named them; read after the job has ended."""
-        # ReFrame 4.10.4 asks Slurm for the hosts of "None" if it never saw the job running.
-        return [name for name in self.job.nodelist or () if name != "None"]
 
     def _requested_variables(self) -> dict[str, str]:
         """The environment variables that partition, stack and test set for a launch."""

@@ -30,7 +30,7 @@ from assay import catalogue, deadline, files, reframe_compat
 from assay.judge import LAUNCHES_IN_BUDGET, References, ReferencesError, peaks
 from assay.node import answers
 from assay.prove import call as calls
-from assay.reframe_compat import command
+from assay.reframe_compat import command, polling
 from assay.reframe_compat.selection import PLACES
 from assay.sites import site_yaml
 from assay.store.words import Site
@@ -285,6 +285,7 @@ def site_configuration(
     yaml = site_file.with_name(site_yaml.FILE)
     file = yaml if yaml.is_file() else site_file
     kept = begin_site(site_file, file, system["partitions"], environments, said.problems, absent)
+    polling.one_at_a_time = said.one_at_a_time
     # ReFrame cannot use a partition without any environment.
     system["partitions"] = [p for p in system["partitions"] if p["environs"]]
     if not system["partitions"]:
@@ -305,7 +306,7 @@ def site_configuration(
         "general": [general],
         # Records have every number, so there is no log of performance that nobody asked for.
         "logging": [{"level": "debug", **logs}],
-        "modes": modes(*(["--exec-policy=serial"] if said.one_at_a_time else [])),
+        "modes": modes(),
     }
 
 
@@ -438,13 +439,13 @@ def _promised(  # noqa: PLR0913, PLR0917
     return state
 
 
-def modes(*policy: str) -> list[dict[str, Any]]:
+def modes() -> list[dict[str, Any]]:
     modes: list[tuple[str, ...]] = [("smoke", "smoke", "--tag=smoke"), ("full", "full")]
     modes += [(f"paper-{profile}", profile) for profile in PROFILES]
     # Only cases that did not pass are launched again: see assay.run.attempts.
     retries = f"--max-retries={LAUNCHES_IN_BUDGET - 1}"
     return [
-        {"name": name, "options": [f"--setvar=profile={profile}", retries, *options, *policy]}
+        {"name": name, "options": [f"--setvar=profile={profile}", retries, *options]}
         for name, profile, *options in modes
     ]
 

@@ -128,7 +128,7 @@ class SiteFile(_Struct):
         list[str], Meta(description="files of the ReFrame configuration that there is already")
     ] = []
     system: Annotated[str, Meta(description="the system of that configuration")] = ""
-    one_at_a_time: Annotated[bool, Meta(description="cases wait for each other")] = False
+    one_at_a_time: Annotated[bool, Meta(description="cases wait for each other")] = True
     max_local_jobs: int | UnsetType = UNSET
     general: Annotated[dict[str, Any], Meta(description="of ReFrame's configuration")] = {}
     perflog: Annotated[

@@ -8,11 +8,12 @@ it, and the report reads all measured values from it. ReFrame's own run report l
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from assay import declared
+from assay import declared, slurm
 from assay import metrics as units
 from assay.accused import Accusation
 from assay.judge import Verdict
@@ -125,6 +126,7 @@ class Record(msgspec.Struct):
     :ivar proves: what is at fault -> the metrics that would show it.
     :ivar units: the kind of each unit that the test brought.
     :ivar hardware: role -> name of the hardware of the partition, in ``site-config/hardware/``.
+    :ivar jobs: how the job of each launch ended, if Slurm ran it.
     :ivar launches: how many launches the verdict is based on.
     :ivar problems: why the launch cannot be believed, one line each.
     :ivar doubts: settings outside of the plan that may have changed its numbers, one line each.
@@ -155,6 +157,7 @@ class Record(msgspec.Struct):
     proves: dict[str, tuple[str, ...]] = {}
     units: dict[str, str] = {}
     nodes: tuple[str, ...] = ()
+    jobs: tuple[slurm.Ended, ...] = ()
     stack: str = ""
     hardware: dict[str, str] = {}
     launches: int = msgspec.field(default=1, name="attempts")
@@ -194,11 +197,12 @@ ALWAYS = {
 }  # fmt: skip
 
 
-def begin_record(test: Any, case: dict[str, Any], nodes: list[str], launches: int) -> Record:
+def begin_record(test: Any, case: dict[str, Any], jobs: Sequence[Any]) -> Record:
     """The record of a launch before its output is read.
 
     :param test: a :class:`assay.run.strict.StrictCheck` after its setup.
     :param case: the keys by which the references of the case are looked up.
+    :param jobs: the jobs of ReFrame of its launches, this one last.
     """
     named = {key: case.pop(key) for key in ("test", "system", "partition", "environ", "profile")}
     place, extras = test.current_partition, test.current_partition.extras
@@ -213,11 +217,12 @@ def begin_record(test: Any, case: dict[str, Any], nodes: list[str], launches: in
         figures=tuple(test.figures),
         proves=declared.proven_by(test.proves, test.declares),
         units=units.own(test.declares.values()),
-        nodes=tuple(nodes),
+        nodes=tuple(jobs[-1].nodelist or ()),
+        jobs=tuple(job.end for job in jobs if getattr(job, "end", None)),
         stack=test.current_environ.extras.get("provenance", ""),
         hardware=extras.get("hardware", {}),
         device=str(extras.get("network_device", "")) if "inter-node" in place.features else "",
-        launches=launches,
+        launches=len(jobs),
     )
 
 

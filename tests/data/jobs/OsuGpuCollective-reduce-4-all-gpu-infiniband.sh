@@ -8,6 +8,7 @@
 #SBATCH --exclusive
 #SBATCH --gres=gpu:1
 #SBATCH --no-requeue
+#SBATCH --mem=0
 export SLURM_MPI_TYPE=pmix
 export PATH=/opt/assay/gpu/bin:$PATH
 export OMPI_MCA_pml_base_verbose=10
@@ -31,7 +32,7 @@ export SLURM_DISTRIBUTION=block
 assay_stage=$PWD assay_nonce=$(cat assay.nonce)
 read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)
 read -r assay_up_by _ </proc/uptime
-rm -f "$assay_stage"/health.*; timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).before" 2>/dev/null & assay_health=$!
+rm -f "$assay_stage"/health.*; timeout 20 sh "$assay_stage"/node-health.sh job >"$assay_stage/health.$(uname -n).before" 2>/dev/null & assay_health=$!
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).before"
 wait "$assay_health"
 assay_begin=$(date +%s.%N)
@@ -40,7 +41,7 @@ assay_rc=$?
 read -r assay_down _ </proc/uptime; assay_end=$(date "+%s.%N zone=%z")
 read -r assay_down_by _ </proc/uptime
 printf "rc=%s start=%s begin=%s end=%s host=%s up=%s..%s down=%s..%s nonce=%s\n" "$assay_rc" "$assay_start" "$assay_begin" "$assay_end" "$(uname -n)" "$assay_up" "$assay_up_by" "$assay_down" "$assay_down_by" "$assay_nonce" >"$assay_stage"/assay.launch
-timeout 20 sh "$assay_stage"/node-health.sh >"$assay_stage/health.$(uname -n).after" 2>/dev/null & assay_health=$!
+timeout 20 sh "$assay_stage"/node-health.sh job >"$assay_stage/health.$(uname -n).after" 2>/dev/null & assay_health=$!
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).after"
 "$assay_stage"/witness.sh job $(compgen -A function -A alias)
 wait "$assay_health"

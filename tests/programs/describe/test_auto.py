@@ -20,6 +20,7 @@ from assay.fleet.node import provenance
 from assay.gpu.accelerator import CUDA
 from assay.judge import hardware
 from assay.node import answers
+from assay.reframe_compat import polling
 from assay.sites.site_yaml import SiteFile
 from assay.store import promise
 
@@ -298,14 +299,13 @@ def test_a_launcher_that_was_said_is_taken_and_an_unknown_one_refused(found):
         found(SLURM, ASSAY_LAUNCHER="prun")
 
 
-@pytest.mark.parametrize(("site", "serial"), [("vcluster", True), ("local", False)])
-def test_where_partitions_share_their_nodes_a_mode_runs_one_case_at_a_time(
-    monkeypatch, tmp_path, site, serial
-):
+@pytest.mark.parametrize("site", ["vcluster", "ibisco", "h100", "local"])
+def test_a_site_measures_one_case_at_a_time(monkeypatch, tmp_path, site):
     """In parallel, a case that waits for another of our cases would be given up as lost."""
     monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path / "results"))
-    loaded = runpy.run_path(str(SITES[site]))["site_configuration"]
-    assert {"--exec-policy=serial" in mode["options"] for mode in loaded["modes"]} == {serial}
+    monkeypatch.setattr(polling, "one_at_a_time", False)
+    runpy.run_path(str(SITES[site]))
+    assert polling.one_at_a_time
 
 
 #: What `vcluster up --nodes 2` notes, as far as its site reads it.

@@ -4,11 +4,12 @@ import shutil
 import subprocess
 
 import pytest
+import shell
 from bench import HPL, ROOT
 from nodes import Nodes, need_namespaces
 from replays import judged_hpl
 
-from assay.prove import counters, links
+from assay.prove import counters, links, plan
 
 WITNESS = ROOT / "src/assay/node/link-witness.sh"
 
@@ -78,6 +79,51 @@ def test_the_script_reads_this_machine():
     )
     assert counters.parse_counters(done.stdout).up > 0
     assert done.stderr == ""
+
+
+#: Where Slurm keeps the processes of jobs: cgroup v2, v2 with a name of the node, and v1.
+GROUPS = (
+    "system.slice/slurmstepd.scope/job_{}/step_0/user/task_0",
+    "system.slice/n1_slurmstepd.scope/job_{}/step_batch/user/task_special",
+    "cpuset/slurm/uid_1000/job_{}/step_batch/task_0",
+)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_job_beside_this_one_on_a_node_is_a_doubt(tmp_path, group):
+    """The group of a job that has ended is empty; squeue is asked only by the job script."""
+    bin_ = shell.program(tmp_path / "bin", "squeue", "echo '/job_78/ n1,n2'").parent
+    for job, processes in ((11, "41\n"), (76, ""), (77, "42\n43\n")):
+        folder = tmp_path / "sys/fs/cgroup" / group.format(job)
+        folder.mkdir(parents=True)
+        (folder / "cgroup.procs").write_text(processes)
+    (tmp_path / "node-health.sh").write_text(counters.script(str(tmp_path)))
+
+    def doubts(*words, **variables):
+        done = shell.run(
+            "sh", tmp_path / "node-health.sh", *words, PATH=f"{bin_}:/usr/bin:/bin", **variables
+        )
+        (tmp_path / "health.n1.before").write_text(done.stdout)
+        return counters.beside(tmp_path)
+
+    doubt = "ran beside this one on n1 and may change what is measured"
+    assert doubts() == []
+    (said,) = doubts(SLURM_JOB_ID="11")
+    assert said.startswith(f"job 77 {doubt}") and isinstance(said, plan.Doubt)
+    assert [said.split(" and may")[0] for said in doubts("job", SLURM_JOB_ID="11")] == [
+        "job 77 ran beside this one on n1", "job 78 ran beside this one on n1,n2",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_job_says_itself_that_another_one_is_beside_it(bench):
+    bench.program("turns", "squeue", "#!/bin/sh\necho '/job_78/ node07'\n")
+    variables = [["SLURM_JOB_ID", "11"], ["SLURM_JOB_NODELIST", "node07"]]
+    _, run, case, _ = judged_hpl(bench, [HPL], "--mode", "smoke", env_vars=variables)
+    assert case.verdict == "PASS", run.output
+    assert [said.split(" and may")[0] for said in case.doubts if "beside" in said] == [
+        "job 78 ran beside this one on node07"
+    ]
 
 
 @pytest.mark.slow

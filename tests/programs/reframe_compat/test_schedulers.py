@@ -7,7 +7,7 @@ from bench import OWN
 from slurm_fake import FakeSlurm
 
 from assay.reframe_compat import schedulers
-from assay.show import summary
+from assay.show import remedies, summary
 from assay.store import session
 
 pytestmark = pytest.mark.slow
@@ -202,11 +202,84 @@ def test_slurm_has_less_than_a_minute_to_answer(monkeypatch):
     assert third + sixth <= 60
 
 
+@pytest.mark.parametrize("alone", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_one_case_at_a_time_is_measured_unless_the_site_says_otherwise(bench, slurm, alone):
+    """Also without a mode, and over all partitions, which may have their nodes in common."""
+    bench.partition("there", launcher="replay", scheduler="squeue")
+    if not alone:
+        bench.code = "from assay.reframe_compat import polling\npolling.one_at_a_time = False\n"
+    done = run(bench, slurm, checks("Lingering"), ASSAY_PATIENCE="60")
+    assert [case.result for case in done.cases.values()] == ["pass"] * 2, done.output
+    assert (max(slurm.beside) == 0) is alone, slurm.beside
+
+
 def test_a_refusal_of_sbatch_fails_its_case_only(bench, slurm):
     slurm.broken("sbatch-refuses")
     done = run(bench, slurm, checks("A", "B"), "--exec-policy=serial")
     assert {outcome.result for outcome in done.cases.values()} == {"fail"}
     assert "run session stopped" not in done.output
+
+
+#: Name of a test, which says how Slurm ends its job; and what the message says of it.
+ENDED = {
+    "OutOfMemoryEarly": "did not reach its end: Slurm says OUT_OF_MEMORY with exit code 0:125 "
+    "(OutOfMemory) on node07",
+    "NodeFailEarly": "Slurm says NODE_FAIL with exit code 1:0 (NodeDown) on node07",
+    "TimeoutEarly": "Slurm says TIMEOUT with exit code 0:15 (TimeLimit) on node07",
+    "DeadlineEarly": "Slurm says DEADLINE",
+    "PreemptedEarly": "Slurm says PREEMPTED",
+    "CancelledEarly": "Slurm says CANCELLED",
+    # Its own record says that all was well.
+    "LateOutOfMemory": "the job script says exit code 0, Slurm says OUT_OF_MEMORY",
+    "Failed": "the job script says exit code 0, Slurm says FAILED with exit code 1:0 "
+    "(NonZeroExitCode)",
+    "SqueueForgetsNodeFailEarly": "Slurm says NODE_FAIL with exit code 1:0 (NodeDown) on node07",
+    "AllForgetEarly": "Slurm has forgotten it, and nobody knows how it ended",
+}
+
+
+@pytest.mark.parametrize("accounting", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_how_slurm_ended_a_job_is_compared_with_what_the_job_says(bench, slurm, accounting):
+    names = [name for name in ENDED if not (accounting and "Forget" in name)]
+    if accounting:
+        slurm.broken("accounting")
+    scheduler = "slurm" if accounting else "squeue"
+    done = run(bench, slurm, checks(*names, "Sound"), scheduler=scheduler)
+    assert done.case("Sound").result == "pass", done.output
+    for name in names:
+        case = done.case(name)
+        assert (case.result, case.record["verdict"]) == ("fail", "FAIL"), name
+        assert ENDED[name] in case.reason, case.reason
+        assert remedies.remedy_for(case.reason), case.reason
+    assert slurm.cancelled == []
+
+
+def test_a_job_that_slurm_has_forgotten_is_judged_by_its_own_record(bench, slurm):
+    done = run(bench, slurm, checks("AllForget", "SqueueForgets"))
+    assert {name: done.case(name).result for name in ("AllForget", "SqueueForgets")} == {
+        "AllForget": "pass", "SqueueForgets": "pass",
+    }  # fmt: skip
+    assert done.case("AllForget").record["jobs"] == [{"id": "1"}]
+
+
+def test_accounting_knows_a_job_that_slurm_has_forgotten(bench, slurm):
+    slurm.broken("accounting")
+    done = run(bench, slurm, checks("AllForgetTimeoutEarly"))
+    assert (
+        "Slurm says TIMEOUT with exit code 0:15 on node07"
+        in done.case("AllForgetTimeoutEarly").reason
+    )
+
+
+def test_the_job_and_the_nodes_of_each_launch_are_in_the_record(bench, slurm):
+    source = checks("Unlucky") + (
+        "    def missed(self):\n        return 'no luck' if self._attempts.launches == 1 else ''\n"
+    )
+    done = run(bench, slurm, source, "--max-retries=2")
+    (case,) = done.cases.values()
+    assert case.result == "pass", done.output
+    said = {"state": "COMPLETED", "code": "0:0", "nodes": "node07"}
+    assert case.record["jobs"] == [{"id": "1", **said}, {"id": "2", **said}]
 
 
 def test_a_scontrol_that_hangs_keeps_no_result_back(bench, slurm):

@@ -135,6 +135,10 @@ def big(**more):
     return {"features": ["intra-node", "big"], "extras": MEMORY, **more}
 
 
+def both(*said):
+    return {"Big": said, "Quick": said}
+
+
 #: Partition -> its description, the tests that it selects, and what must be said of each: lines of
 #: the job script, lines that it must not have (with a "!"), or the reason of a skip (with a "?").
 PLACES = {
@@ -172,12 +176,16 @@ PLACES = {
     "gpu-local": (gpus(scheduler="local", launcher="mpirun"), ["mpirun -np 2"]),
     # ReFrame selects by the names of resources, too; the suite does not.
     "no-feature": ({"features": ["intra-node"], **resource("gpu", "--gres=gpu:{num}")}, {}),
-    "whole": (big(), {"Big": ["--exclusive", "--mem=0"], "Quick": ["--exclusive", "!--mem"]}),
+    "whole": (big(), both("--exclusive", "--mem=0")),
+    "added": (
+        big(access=["--exclusive", "--partition=p", "--account=a"]),
+        both("--exclusive", "--mem=0", "--account=a"),
+    ),
     "shared": (
         big(access=["--oversubscribe", "--mem=10G"]),
-        {"Big": ["!--exclusive", "!--mem=0"], "Quick": ["!--exclusive"]},
+        both("!--exclusive", "!--mem=0", "--mem=10G"),
     ),
-    "look": ({"features": ["look"]}, ["!--exclusive"]),
+    "look": ({"features": ["look"]}, ["!--exclusive", "!--mem"]),
     "short": (
         big(time_limit="40m"),
         {

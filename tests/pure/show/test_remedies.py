@@ -83,6 +83,11 @@ def test_no_entry_is_without_use():
 
 #: One message for each entry that no table of faults shows.
 OTHERS = (
+    "the job script says exit code 0, Slurm says OUT_OF_MEMORY with exit code 0:125 (OutOfMemory)",
+    "the job script did not reach its end: Slurm says TIMEOUT (TimeLimit) on n1",
+    "the job script did not reach its end: Slurm says NODE_FAIL (NodeDown) on n1",
+    "the job script did not reach its end: Slurm says PREEMPTED with exit code 0:15 on n1",
+    "the job script did not reach its end: Slurm has forgotten it, and nobody knows how it ended",
     "performance: INCONCLUSIVE: 31 GFLOP/s (range 29 to 32, n=9) straddles 30 to 33",
     "the machine was busy: other work took 1.8 of 2 cores",
     "missing: the job 'osu 1 @x:y+z' left no run report: it did not run, or was lost",

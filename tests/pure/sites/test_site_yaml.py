@@ -12,6 +12,7 @@ from reframe.core.exceptions import ConfigError
 from assay import sites
 from assay.describe import container
 from assay.describe.written import REFRAME
+from assay.reframe_compat import polling
 from assay.sites import site_yaml
 
 WORDS = """\
@@ -81,6 +82,16 @@ def test_a_place_is_a_copy_of_nodes_to_which_extras_are_added_key_by_key(site):
     assert node["extras"] == {"memory_bytes": 100, "options": {"EachCore.width": 1}}
     assert gpu["extras"] == {"options": {"EachCore.width": 1, "EachCore.seconds": 2}}
     assert stacks == [{"name": "mpi", "features": ["mpi", "ucx"], "modules": ["openmpi"]}]
+
+
+@pytest.mark.parametrize(("word", "alone"), [("", True), ("one_at_a_time: false", False)])
+def test_one_word_of_a_site_lets_cases_run_beside_each_other(site, word, alone, monkeypatch):
+    file = site()
+    yaml = file.with_name("assay.yaml")
+    yaml.write_text(f"{yaml.read_text()}\n{word}\n")
+    monkeypatch.setattr(polling, "one_at_a_time", not alone)
+    made(file)
+    assert polling.one_at_a_time is alone
 
 
 def test_a_variable_stands_for_its_value_and_in_a_list_for_its_words(site, variables):

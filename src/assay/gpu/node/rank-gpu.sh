@@ -4,7 +4,8 @@
 # Gives each rank of a node its own GPU. Before MPI_Init, each OSU program selects the GPU with the
 # number of its local rank. The programs know the variables in which mpirun of Open MPI and of
 # MVAPICH2 gives the local rank (util/osu_util_mpi.c of OSU 5.7). With another launcher they read
-# LOCAL_RANK. Without LOCAL_RANK, all ranks that srun starts would share the first GPU.
+# LOCAL_RANK. Without LOCAL_RANK, all ranks that srun starts would share the first GPU. In a job of
+# Slurm, the ranks of another launcher inherit SLURM_LOCALID=0 from the job script, so it is the last.
 #
 # Then it moves the rank to the processors near its GPU, as the kernel knows them. Launchers do not
 # ask for them: Slurm's task/affinity gives the two tasks of a node one socket each, and both GPUs
@@ -16,7 +17,11 @@ set -u
 visible='' renumbering='' binding=suite peer_memory='' kernel_module=''
 # shellcheck source=/dev/null
 . "$(dirname "$0")/gpus.sh" || exit 1
-LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${PMI_LOCAL_RANK:-}}}
+LOCAL_RANK=''
+for name in OMPI_COMM_WORLD_LOCAL_RANK MV2_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PMI_LOCAL_RANK \
+    SLURM_LOCALID; do
+    LOCAL_RANK=${LOCAL_RANK:-$(printenv "$name")}
+done
 if [ -z "$LOCAL_RANK" ]; then
     echo "rank-gpu.sh: the launcher does not say the number of this rank on its node" >&2
     exit 1

@@ -438,6 +438,7 @@ def test_hpl_on_gpus_that_fail_or_are_far_from_their_ranks(bench):
     run.says("GpuHplStudy", "uncorrected memory errors since the driver", environ="gpus")
     problems = run.case("GpuHplStudy").record["problems"]
     assert any("rank 0 of vm runs on processors 8-9, far from GPU-0" in each for each in problems)
+    assert "1 ranks took a GPU of their own, 2 started" in problems
     assert len(run.case("GpuHplStudy").record["proof"]["state"]["read"]) == 4
 
 

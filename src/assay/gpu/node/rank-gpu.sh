@@ -4,8 +4,8 @@
 # Gives each rank of a node its own GPU. Before MPI_Init, each OSU program selects the GPU with the
 # number of its local rank. The programs know the variables in which mpirun of Open MPI and of
 # MVAPICH2 gives the local rank (util/osu_util_mpi.c of OSU 5.7). With another launcher they read
-# LOCAL_RANK. Without LOCAL_RANK, all ranks that srun starts would share the first GPU. In a job of
-# Slurm, the ranks of another launcher inherit SLURM_LOCALID=0 from the job script, so it is the last.
+# LOCAL_RANK. Without LOCAL_RANK, all ranks that srun starts would share the first GPU.
+# SLURM_LOCALID comes last: ranks of other launchers inherit its 0 from the script of the job.
 #
 # Then it moves the rank to the processors near its GPU, as the kernel knows them. Launchers do not
 # ask for them: Slurm's task/affinity gives the two tasks of a node one socket each, and both GPUs

@@ -35,6 +35,7 @@ UNBOUND = {
     "SLURM_CPU_BIND": "none",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "PRTE_MCA_hwloc_default_binding_policy": "none",  # Open MPI 5
+    "MV2_ENABLE_AFFINITY": "0",  # MVAPICH2 binds in MPI_Init, behind the script
 }
 
 

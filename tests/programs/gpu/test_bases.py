@@ -370,11 +370,12 @@ def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):
     assert set(re.findall(r"-x (\S+)", launch)) == exported
 
 
-#: Variables of srun and of two generations of mpirun that keep them from binding ranks.
+#: Variables of srun, of two generations of mpirun, and of MVAPICH2 that keep them from binding ranks.
 BOUND_BY_NOBODY = {
     "SLURM_CPU_BIND=none",
     "OMPI_MCA_hwloc_base_binding_policy=none",
     "PRTE_MCA_hwloc_default_binding_policy=none",
+    "MV2_ENABLE_AFFINITY=0",
 }
 
 

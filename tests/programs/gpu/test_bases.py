@@ -652,12 +652,16 @@ def test_by_what_an_adapter_reaches_the_memory_of_the_gpus(tmp_path, said, kerne
     ("said", "refused"),
     [("GPU-a1, 00000000:1B:00.0", ""), ("No devices were found", "the job sees: none")],
 )
-def test_a_job_takes_only_gpus_that_are_there(tmp_path, said, refused):
+def test_only_gpus_that_are_there_are_taken(tmp_path, said, refused):
     shell.program(tmp_path / "bin", "nvidia-smi", f"echo '{said}'")
     script = "\n".join([*CUDA.restricted(1, "refused"), "echo $CUDA_VISIBLE_DEVICES"])
     done = shell.run("sh", "-c", script, cwd=tmp_path, PATH=f"{tmp_path}/bin:/usr/bin:/bin")
     assert (done.returncode, done.stdout) == ((1, "") if refused else (0, "GPU-a1\n"))
     assert not refused or refused in (tmp_path / "refused").read_text()
+    given = {"SLURM_LOCALID": "0", "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    assert rank_gpu(tmp_path, given).returncode == 0
+    (file,) = tmp_path.glob("gpu.*")
+    assert file.read_text().split()[3] == ("unknown" if refused else "GPU-a1")
 
 
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):

@@ -32,7 +32,7 @@ chosen=$(printenv "$visible")
 # The number is that among the visible GPUs, by which UCX names the GPU. The kernel writes an address
 # on the bus as 0000:1b:00.0, nvidia-smi as 00000000:1B:00.0.
 read -r gpu number bus <<WORDS
-$(uuids 2>/dev/null | awk -F '[, ]+' -v visible="$chosen" -v rank="$LOCAL_RANK" '
+$(uuids 2>/dev/null | grep ^GPU- | awk -F '[, ]+' -v visible="$chosen" -v rank="$LOCAL_RANK" '
     { uuid[NR - 1] = $1; bus[$1] = tolower(substr($2, length($2) - 11)) }
     END {
         n = split(visible, chosen, ",")

@@ -370,7 +370,7 @@ def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):
     assert set(re.findall(r"-x (\S+)", launch)) == exported
 
 
-#: Variables of srun, of two generations of mpirun, and of MVAPICH2 that keep them from binding ranks.
+#: Variables by which srun, mpirun of two generations and MVAPICH2 bind no rank.
 BOUND_BY_NOBODY = {
     "SLURM_CPU_BIND=none",
     "OMPI_MCA_hwloc_base_binding_policy=none",

@@ -511,10 +511,13 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
             'features: [intra-node, posix, cma], extras: {qos: ""}}   #? fill in\n',
         ),
         (
-            {"resources": [
-                {"name": "account", "options": ["--account={account}", "--wckey={account}"]},
-                {"name": "project", "options": ["-A {account}"]},
-            ], "extras": {"account": None}},
+            {
+                "resources": [
+                    {"name": "account", "options": ["--account={account}", "--wckey={account}"]},
+                    {"name": "project", "options": ["-A {account}"]},
+                ],
+                "extras": {"account": None},
+            },
             [],
             'cma], extras: {account: ""}}   #? fill in\n',
         ),

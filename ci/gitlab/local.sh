@@ -4,10 +4,11 @@
 #   ci/gitlab/local.sh [arguments of gitlab-ci-local]
 #
 # Fetches gitlab-ci-local and its Node.js by npm into .cache, as package-lock.json pins them. Needs
-# npm and rsync; Node.js 24, too, if the machine is not x86_64. Jobs run in this checkout, one after the other. Evidence is in .gitlab-ci-local/builds.
+# npm and rsync; Node.js 24, too, if the machine is not x86_64. Jobs run in this checkout, one after
+# the other. Evidence is in .gitlab-ci-local/builds.
 # gitlab-ci-local shows a failed child pipeline as PASS. The job `verdict` shows the failure. But
-# gitlab-ci-local ends with 0, because it takes `allow_failure: {exit_codes: 4}` for every exit code.
-# This script ends with 1 then.
+# gitlab-ci-local ends with 0, because it takes `allow_failure: {exit_codes: 4}` for every exit
+# code. This script ends with 1 then.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tool=.cache/gitlab-ci-local
@@ -36,6 +37,7 @@ if ! cmp -s ci/gitlab/package-lock.json "$tool/done"; then
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-PATH=$PWD/$tool/node_modules/.bin:$PATH gitlab-ci-local --force-shell-executor --concurrency 1 --no-color \
+export PATH="$PWD/$tool/node_modules/.bin:$PATH"
+gitlab-ci-local --force-shell-executor --concurrency 1 --no-color \
     --variable "CI_BUILDS_DIR=$PWD/.gitlab-ci-local/builds" "$@" | tee "$log"
 ! grep -Eq '^ FAIL +verdict' "$log"

@@ -107,8 +107,8 @@ class OsuGpuBase(GpuMixin, MpiCheck):
         stack, gpu = self.current_environ.extras, self.accelerator
         path = self.path_problems(self.sent(parsed), text(self.stderr), self.num_tasks)
         ranks = self._taken
-        if len(ranks) != self.num_tasks:
-            problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
+        if not ranks:
+            problems.append(f"no rank took a GPU of its own, {self.num_tasks} started")
         problems += gpu_health.shared(ranks)
         if any(rank.uuid == "unknown" for rank in ranks):
             problems.append(f"which GPU a rank took is not known: {gpu.silence}")

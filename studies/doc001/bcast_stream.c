@@ -81,8 +81,7 @@ static void open_gpu(size_t bytes) {
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
     if (!cuda) fail("there is no libcuda.so.1: the node has no driver of CUDA");
     int count = 0, device = 0;
-    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    if (!local) local = getenv("SLURM_LOCALID");
+    const char *local = getenv("LOCAL_RANK"); /* rank-gpu.sh sets it */
     int (*init)(unsigned) = symbol(cuda, "cuInit");
     int (*number)(int *) = symbol(cuda, "cuDeviceGetCount");
     int (*get)(int *, int) = symbol(cuda, "cuDeviceGet");

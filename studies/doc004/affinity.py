@@ -14,6 +14,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.runtime import runtime
 from reframe.utility import udeps
 
+from assay.gpu.bases import UNBOUND
 from assay.parse import Parsed
 from assay.prove import links, steering, transports
 from assay.prove.launch import SKIPPED_FILE
@@ -171,9 +172,7 @@ class OsuNear(BoundBase):
     @run_after("setup")
     def bind_nothing_else(self):
         # The launcher would bind each rank to one processor, near or far as it happens.
-        self.env_vars["SLURM_CPU_BIND"] = "none"
-        self.env_vars["OMPI_MCA_hwloc_base_binding_policy"] = "none"
-        self.env_vars["PRTE_MCA_hwloc_default_binding_policy"] = "none"  # Open MPI 5
+        self.env_vars |= UNBOUND
 
     def ranks_on(self, cores):
         return 2

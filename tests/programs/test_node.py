@@ -23,7 +23,7 @@ def test_the_programs_of_a_stack(bench):
     bench.stack("torn", ["hpcc"], torn)
     run = bench.run("-n", "StackHas%program=(btio|hpcc|hpl-gpu)$", path="reframe/node/stack.py")
     assert run.case("StackHas %program=btio", "bare").result == "skip"
-    assert "this stack has no btio" in run.output
+    assert run.output.count("this stack has no ") == 4  # one line for each stack
     run.says("StackHas %program=hpcc", environ="wrapped")
     said = "no-such-hpl is not on PATH, though the stack names it"
     run.says("StackHas %program=hpl-gpu", said, environ="wrong")
@@ -52,7 +52,7 @@ def test_a_transport_that_is_not_there_is_said(bench):
     bench.stack("bare", ["mpi"])
     run = bench.run("-n", "TransportOpens", path="reframe/node/transport.py")
     assert run.case("TransportOpens %transport=tcp", "narrow").result == "skip"
-    assert "bench:here has no transport tcp: nothing is run over it" in run.output
+    assert run.output.count("bench:here has no transport ") == 2  # one line for each stack
     assert "this stack has no ucx: nothing shows whether it opens posix" in run.output
     said = "UCX cannot open posix here, which the partition says it has"
     run.says("TransportOpens %transport=posix", said, environ="narrow")

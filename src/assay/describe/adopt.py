@@ -136,7 +136,7 @@ def _place(base: Mapping[str, Any], environments: Sequence[Mapping[str, Any]]) -
         "counted": devices or any(map(foreign.GPUS.search, hints)),
         "gpus": sure or (vendor if perhaps else ""),
         "link": link,
-        "empty": [name for _, names in listing.unfilled(base) for name in names.split(", ")],
+        "empty": sorted({name for _, its in listing.unfilled(base) for name in its.split(", ")}),
         "described": base["scheduler"] == "local" or base.get("processor"),
     }
 

@@ -71,7 +71,7 @@ class Accelerator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         :param refused: the file that gets the reason if there are fewer.
         """
         return [
-            f"gpus=${{{self.visible}:-$({self.uuids} | grep -o '^[^, ]*' | paste -s -d ,)}}",
+            f"gpus=${{{self.visible}:-$({self.uuids} | grep -o '^GPU-[^, ]*' | paste -s -d ,)}}",
             f'export {self.visible}=$(echo "$gpus" | cut -d , -f 1-{number})',
             f"if [ $(echo ${self.visible} | tr , ' ' | wc -w) -ne {number} ]; then",
             f'  echo "{number} GPUs are needed, the job sees: ${{gpus:-none}}" >{refused}',

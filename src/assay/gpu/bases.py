@@ -35,6 +35,7 @@ UNBOUND = {
     "SLURM_CPU_BIND": "none",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "PRTE_MCA_hwloc_default_binding_policy": "none",  # Open MPI 5
+    "MV2_ENABLE_AFFINITY": "0",  # MVAPICH2 binds in MPI_Init, behind the script
 }
 
 
@@ -84,6 +85,9 @@ class GpusOfNode(rfm.RegressionTestPlugin):
 class GpuState(GpusOfNode):
     """The state of the GPUs around each launch. Name this mixin before the base class."""
 
+    #: Number of ranks that ``rank-gpu.sh`` starts.
+    _ranks_by_gpu = 0
+
     @property
     def accelerator(self) -> Accelerator | None:
         """The vendor of the GPUs; the state of those of none is not read."""
@@ -117,7 +121,7 @@ class GpuState(GpusOfNode):
                 self.env_vars |= UNBOUND
             shutil.copy(RANK_GPU, self.stagedir)
             (Path(self.stagedir) / "gpus.sh").write_text(vendor.for_ranks(self.binding))
-            launcher = self.job.launcher
+            launcher, self._ranks_by_gpu = self.job.launcher, self.num_tasks
             launcher.options = [*launcher.options, f'"$assay_stage"/{RANK_GPU.name}']
 
     def examine(self, parsed: Parsed | None) -> list[str]:
@@ -132,6 +136,10 @@ class GpuState(GpusOfNode):
         ]
         files = sorted(Path().glob(gpu_health.OF_RANKS))
         self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
+        # Ranks to which the launcher gave one number wrote one file, and share a GPU.
+        found, started = len(self._taken), self._ranks_by_gpu
+        if started and 0 < found != started:
+            problems.append(f"{found} ranks took a GPU of their own, {started} started")
         self.record.proof["state"] = gpu_health.record(before, after)
         remedy = "the job may use no processor near it: does it have its nodes alone?"
         if self.binding == "launcher":

@@ -271,6 +271,9 @@ def far(reading: Reading, taken: Iterable[Taken], host: str, remedy: str) -> lis
         elif one.cpus and not near & one.cpus:
             said = f"{who} runs on processors {_listed(one.cpus)}, far from {gpu}, which is near "
             problems.append(f"{said}{_listed(near)}: {remedy}")
+        elif one.cpus - near:
+            said = f"{who} may run on processors {_listed(one.cpus)}, of which not all are near "
+            problems.append(Note(f"{said}{gpu} ({_listed(near)})"))
         elif one.network and not near & one.network:
             there = f"the network device, which is near {_listed(one.network)}"
             problems.append(Note(f"{who} and {gpu} are far from {there}"))

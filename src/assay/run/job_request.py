@@ -196,7 +196,7 @@ class Request:
             layers = self.extras, *(values.get(resource, {}) for values in given)
             known = {name: value for layer in layers for name, value in layer.items()}
             flags = tuple(re.split("[ =]", option)[0] for option in options)
-            missing = [name for name in names if known.get(name, "") == ""]
+            missing = [name for name in dict.fromkeys(names) if known.get(name) in (None, "")]
             if not missing:
                 filled[resource] = {name: known[name] for name in names}
             elif not any(option.startswith(flags) for option in self.access):

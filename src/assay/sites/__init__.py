@@ -178,12 +178,10 @@ def _check_stack(
     if not any(stack["name"] in partition["environs"] for partition in partitions):
         raise ConfigError(f"{where}: is in environs of no partition, so nothing runs with it")
     _check_words(stack, words, where)
-    for name in catalogue.VERSIONS.keys() & stack.get("extras", {}).keys():
+    for name in {*catalogue.VERSIONS, "hpl_gpu_release"} & stack.get("extras", {}).keys():
         if not isinstance(said := stack["extras"][name], str):
-            raise ConfigError(
-                f"{where}: extras: {name} is {said!r}, which may have lost a 0 at its end: "
-                "write the version in quotes"
-            )
+            why = f"extras: {name} is {said!r}, which may have lost a 0 at its end"
+            raise ConfigError(f"{where}: {why}: write the version in quotes")
 
 
 def check_switches(given: Iterable[command.Option]) -> None:

@@ -360,7 +360,7 @@ class Progress(Listener):
         self._alone = all(handler.level > INFO for handler in getlogger().std_stream_handlers)
         self._clock = clock
         self._start = self._last = self._newest = clock()
-        self._launches, self._mean, self._alike = 0, 0.0, dict[str, tuple[str, str]]()
+        self._launches, self._mean, self._alike = 0, 0.0, dict[tuple[str, ...], Any]()
         self._over = threading.Event()
 
     def __enter__(self) -> None:
@@ -427,7 +427,8 @@ class Progress(Listener):
         if self._alone or "foreign" not in case:
             name = session.case_named(case)
             if word == NOT_RUN:
-                alike = f"{name.display_name.split()[0]} @{name.where}: {why.split('lacks: ')[0]}"
+                own = name.display_name.rpartition("=")[2] if "lacks: " in why else why
+                alike = name.display_name.split()[0], key[1], why.split(f" {own}")[0]
                 if self._alike.setdefault(alike, key) != key:
                     return  # what is lacking differs by word; the report has each
             why = f": {shorten(why, LONGEST, placeholder=' ...')}" if why else ""

@@ -26,6 +26,7 @@ export OMPI_MCA_coll=^sm,xhc,hcoll,ucc
 export SLURM_CPU_BIND=none
 export OMPI_MCA_hwloc_base_binding_policy=none
 export PRTE_MCA_hwloc_default_binding_policy=none
+export MV2_ENABLE_AFFINITY=0
 assay_stage=$PWD assay_nonce=$(cat assay.nonce)
 read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)
 read -r assay_up_by _ </proc/uptime

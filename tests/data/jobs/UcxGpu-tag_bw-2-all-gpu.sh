@@ -21,7 +21,7 @@ read -r assay_up _ </proc/uptime; assay_start=$(date +%s.%N)
 read -r assay_up_by _ </proc/uptime
 rm -f "$assay_stage"/health.*; timeout 20 sh "$assay_stage"/node-health.sh job >"$assay_stage/health.$(uname -n).before" 2>/dev/null & assay_health=$!
 timeout 60 sh "$assay_stage"/gpu-state.sh >"$assay_stage/gpus.$(uname -n).before"
-gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=uuid,pci.bus_id --format=csv,noheader | grep -o '^[^, ]*' | paste -s -d ,)}
+gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=uuid,pci.bus_id --format=csv,noheader | grep -o '^GPU-[^, ]*' | paste -s -d ,)}
 export CUDA_VISIBLE_DEVICES=$(echo "$gpus" | cut -d , -f 1-2)
 if [ $(echo $CUDA_VISIBLE_DEVICES | tr , ' ' | wc -w) -ne 2 ]; then
   echo "2 GPUs are needed, the job sees: ${gpus:-none}" >assay.refused

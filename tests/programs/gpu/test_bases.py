@@ -370,11 +370,12 @@ def test_mpirun_passes_the_switches_of_ucx_and_gdrcopy_to_other_nodes(bench):
     assert set(re.findall(r"-x (\S+)", launch)) == exported
 
 
-#: Variables of srun and of two generations of mpirun that keep them from binding ranks.
+#: Variables by which srun, mpirun of two generations and MVAPICH2 bind no rank.
 BOUND_BY_NOBODY = {
     "SLURM_CPU_BIND=none",
     "OMPI_MCA_hwloc_base_binding_policy=none",
     "PRTE_MCA_hwloc_default_binding_policy=none",
+    "MV2_ENABLE_AFFINITY=0",
 }
 
 
@@ -438,6 +439,7 @@ def test_hpl_on_gpus_that_fail_or_are_far_from_their_ranks(bench):
     run.says("GpuHplStudy", "uncorrected memory errors since the driver", environ="gpus")
     problems = run.case("GpuHplStudy").record["problems"]
     assert any("rank 0 of vm runs on processors 8-9, far from GPU-0" in each for each in problems)
+    assert "1 ranks took a GPU of their own, 2 started" in problems
     assert len(run.case("GpuHplStudy").record["proof"]["state"]["read"]) == 4
 
 
@@ -455,6 +457,7 @@ EXEC, SIF = "apptainer exec --nv", "/opt/hpc-benchmarks-21.4-hpl.sif"
             {"hpl_gpu_command": "hpl.sh", "hpl_gpu_release": "23.5"},
             "release 23.5 does not run on v100-sxm2-32gb: take 21.4",
         ),
+        ({"hpl_gpu_command": "hpl.sh", "hpl_gpu_release": 25.1}, "write the version in quotes"),
     ],
 )  # fmt: skip
 def test_the_container_of_hpl_and_its_release(bench, extras, said):
@@ -508,10 +511,13 @@ def test_the_vendor_of_hpl_on_gpus_follows_from_stack_and_partition(
         ("mpirun", "OMPI_COMM_WORLD_LOCAL_RANK"),
         ("srun", "SLURM_LOCALID"),
         ("PMI", "PMI_LOCAL_RANK"),
+        ("hydra", "MPI_LOCALRANKID"),  # of MPICH 5.0.2 and of Intel MPI 2021.18
+        ("mpirun_rsh", "MV2_COMM_WORLD_LOCAL_RANK"),
     ],
 )
 def test_a_rank_takes_the_gpu_of_its_number(tmp_path, launcher, variable):
-    done = rank_gpu(tmp_path, {variable: "3"})
+    # The script of a job of Slurm has the number of its own process, 0.
+    done = rank_gpu(tmp_path, {"SLURM_LOCALID": "0", variable: "3"})
     assert (done.returncode, done.stdout) == (0, "3\n")
     (file,) = tmp_path.glob("gpu.*.3")
     assert file.read_text().split()[1:4] == ["3", "all", "unknown"]
@@ -640,6 +646,22 @@ def test_by_what_an_adapter_reaches_the_memory_of_the_gpus(tmp_path, said, kerne
     assert rank_gpu(tmp_path, given, gpu).returncode == 0
     (file,) = tmp_path.glob("gpu.*")
     assert file.read_text().split()[-1] == rdma
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [("GPU-a1, 00000000:1B:00.0", ""), ("No devices were found", "the job sees: none")],
+)
+def test_only_gpus_that_are_there_are_taken(tmp_path, said, refused):
+    shell.program(tmp_path / "bin", "nvidia-smi", f"echo '{said}'")
+    script = "\n".join([*CUDA.restricted(1, "refused"), "echo $CUDA_VISIBLE_DEVICES"])
+    done = shell.run("sh", "-c", script, cwd=tmp_path, PATH=f"{tmp_path}/bin:/usr/bin:/bin")
+    assert (done.returncode, done.stdout) == ((1, "") if refused else (0, "GPU-a1\n"))
+    assert not refused or refused in (tmp_path / "refused").read_text()
+    given = {"SLURM_LOCALID": "0", "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    assert rank_gpu(tmp_path, given).returncode == 0
+    (file,) = tmp_path.glob("gpu.*")
+    assert file.read_text().split()[3] == ("unknown" if refused else "GPU-a1")
 
 
 def test_a_launcher_that_does_not_number_its_ranks(tmp_path):

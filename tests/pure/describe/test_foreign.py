@@ -510,6 +510,17 @@ def test_the_files_beside_a_configuration_are_written_and_load(tmp_path, capsys)
             [],
             'features: [intra-node, posix, cma], extras: {qos: ""}}   #? fill in\n',
         ),
+        (
+            {
+                "resources": [
+                    {"name": "account", "options": ["--account={account}", "--wckey={account}"]},
+                    {"name": "project", "options": ["-A {account}"]},
+                ],
+                "extras": {"account": None},
+            },
+            [],
+            'cma], extras: {account: ""}}   #? fill in\n',
+        ),
     ],
 )
 def test_a_marked_line_follows_from_what_the_configuration_says(partition, modules, said):

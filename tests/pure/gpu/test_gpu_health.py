@@ -301,7 +301,8 @@ def test_ranks_that_were_to_take_the_same_gpu_are_named():
     ("uuid", "cpus", "said"),
     [
         (f"{UUID}0", "0-3", ""),
-        (f"{UUID}0", "7-9", ""),
+        # Nobody bound it: the launcher does not, and there is no taskset.
+        (f"{UUID}0", "7-9", "may run on processors 7-9, of which not all are near GPU 0 ("),
         (f"{UUID}0", "8-10,12", "rank 0 of vm runs on processors 8-10,12, far from GPU 0 ("),
         (f"{UUID}3", "0", "which is near 8-15: bind it"),
         (f"{UUID}3", "unknown", ""),
@@ -311,6 +312,7 @@ def test_a_rank_far_from_its_gpu_is_named_if_both_places_are_known(uuid, cpus, s
     problems = gpu_health.far(HEALTHY, [taken(0, uuid, cpus=cpus)], "vm", "bind it")
     assert bool(problems) == bool(said)
     assert all(said in problem for problem in problems)
+    assert all(isinstance(each, plan.Note) == ("not all" in each) for each in problems)
 
 
 @pytest.mark.parametrize(

@@ -114,16 +114,19 @@ def test_each_case_has_one_line_with_its_place_and_the_reason_or_a_number(ended,
 
 def test_skips_of_one_test_and_cause_are_one_line():
     """`StackHas` has a case for each word that a stack may lack; they buried the others."""
-    watch = Watch(range(5))
-    for number, why in enumerate(["lacks: no hpl", "lacks: no osu", "lacks: no ior"]):
-        watch.after(0, number, "skip", why=why)
+    watch = Watch(range(6))
+    for number in (0, 1, 2):
+        watch.after(0, number, "skip", why=f"lacks: this stack has no {number} (word {number})")
     assert len(watch.said) == 1
+    # Another cause of the same test is said.
+    watch.after(0, 5, "skip", why="lacks: this stack has no ucx: nothing shows 5")
+    assert len(watch.said) == 2
     # What a site can mend is said for each.
     watch.after(0, 3, "skip", why="undescribed: extras: needs 'directory'")
     watch.after(0, 4, "skip", why="undescribed: extras: needs 'nodes'")
-    assert [line.split()[-1] for line in watch.said] == ["[1/5]", "[4/5]", "[5/5]"]
+    assert [line.split()[-1] for line in watch.said] == ["[1/6]", "[4/6]", "[5/6]", "[6/6]"]
     watch.progress.__exit__()
-    assert watch.newest.startswith("5 not run after ")
+    assert watch.newest.startswith("6 not run after ")
 
 
 def test_a_reason_is_cut_to_what_a_line_can_show():

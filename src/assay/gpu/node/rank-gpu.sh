@@ -5,6 +5,7 @@
 # number of its local rank. The programs know the variables in which mpirun of Open MPI and of
 # MVAPICH2 gives the local rank (util/osu_util_mpi.c of OSU 5.7). With another launcher they read
 # LOCAL_RANK. Without LOCAL_RANK, all ranks that srun starts would share the first GPU.
+# SLURM_LOCALID comes last: ranks of other launchers inherit its 0 from the script of the job.
 #
 # Then it moves the rank to the processors near its GPU, as the kernel knows them. Launchers do not
 # ask for them: Slurm's task/affinity gives the two tasks of a node one socket each, and both GPUs
@@ -16,7 +17,11 @@ set -u
 visible='' renumbering='' binding=suite peer_memory='' kernel_module=''
 # shellcheck source=/dev/null
 . "$(dirname "$0")/gpus.sh" || exit 1
-LOCAL_RANK=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-${PMI_LOCAL_RANK:-}}}
+LOCAL_RANK=''
+for name in OMPI_COMM_WORLD_LOCAL_RANK MV2_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PMI_LOCAL_RANK \
+    SLURM_LOCALID; do
+    LOCAL_RANK=${LOCAL_RANK:-$(printenv "$name")}
+done
 if [ -z "$LOCAL_RANK" ]; then
     echo "rank-gpu.sh: the launcher does not say the number of this rank on its node" >&2
     exit 1
@@ -27,7 +32,7 @@ chosen=$(printenv "$visible")
 # The number is that among the visible GPUs, by which UCX names the GPU. The kernel writes an address
 # on the bus as 0000:1b:00.0, nvidia-smi as 00000000:1B:00.0.
 read -r gpu number bus <<WORDS
-$(uuids 2>/dev/null | awk -F '[, ]+' -v visible="$chosen" -v rank="$LOCAL_RANK" '
+$(uuids 2>/dev/null | grep ^GPU- | awk -F '[, ]+' -v visible="$chosen" -v rank="$LOCAL_RANK" '
     { uuid[NR - 1] = $1; bus[$1] = tolower(substr($2, length($2) - 11)) }
     END {
         n = split(visible, chosen, ",")

@@ -15,7 +15,6 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from assay import __version__, files
@@ -99,7 +98,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def _offer(commands: Commands) -> None:
-    said = files.read_yaml(Path(__file__).with_name("commands.yaml"), ValueError)
+    said = files.own(__file__, dict[str, Any], "commands.yaml")
     parse, _, report, nodes = (add(commands, name, **its) for name, its in said.items())
     option(parse, "files", "FILE", "an output, - for stdin; or a folder", nargs="+", type=str)
     last_size(parse)

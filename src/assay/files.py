@@ -115,6 +115,15 @@ def read_shape(
     return msgspec.convert(content, kind)
 
 
+def own(module: str, kind: type[T], name: str = "") -> T:
+    """The content of a YAML file beside a module of this package, by default that of its name.
+
+    :param module: its ``__file__``; `kind` is as for :func:`read_shape`.
+    """
+    path = Path(module)
+    return read_shape(path.with_name(name) if name else path.with_suffix(".yaml"), kind, ValueError)
+
+
 def misshapen(content: Any, kind: Any, where: str = "") -> str:
     """The first fault of a content against its shape, with its key; empty if it has none.
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -50,7 +49,7 @@ Once = Mapping[int, float]
 NOTHING: Once = MappingProxyType({})
 
 
-_DOCUMENT: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+_DOCUMENT = files.own(__file__, dict[str, Any])
 _BOUNDS = SimpleNamespace(**_DOCUMENT["bounds"])
 
 #: From this size on [B], the bytes of a message pass a link at its rate.
@@ -210,11 +209,10 @@ def _made_up(rows: Rows, points: Sequence[tuple[int, float]]) -> dict[str, Ratio
     if name is None or len(rows) < _BOUNDS.rows:
         return {}
     values = [float(row[name]) for row in rows]
-    seen = f"{len(set(values))} of {len(values)} sizes have a {name} of their own"
+    own = len(set(values))
+    seen = f"{own} of {len(values)} sizes have a {name} of their own"
     bound = f"every third one has at least: {_UNMEASURED}"
-    found = {
-        "stub values": Ratio(len(values) / len(set(values)), _BOUNDS.share_a_value, seen, bound)
-    }
+    found = {"stub values": Ratio(len(values) / own, _BOUNDS.share_a_value, seen, bound)}
     equal = ([int(row["size"]) for row in its] for _, its in groupby(rows, key=itemgetter(name)))
     least, most = max(((max(its[0], 1), its[-1]) for its in equal), key=lambda its: its[1] / its[0])
     seen = f"the {name} is the same from {least} to {most} B"
@@ -223,9 +221,8 @@ def _made_up(rows: Rows, points: Sequence[tuple[int, float]]) -> dict[str, Ratio
     of_byte = [time / size for size, time in points if size >= _BOUNDS.per_byte]
     if len(of_byte) >= _BOUNDS.rows:
         varies = max(of_byte) / min(of_byte)
-        seen = (
-            f"the time for a byte is the same from {_BOUNDS.per_byte} B on, within {varies - 1:.3%}"
-        )
+        seen = f"the time for a byte is the same from {_BOUNDS.per_byte} B on, "
+        seen += f"within {varies - 1:.3%}"
         bound = f"it varies by {_BOUNDS.least_variation - 1:.1%} or more: {_UNMEASURED}"
         found["stub bytes"] = Ratio(_BOUNDS.least_variation / varies, 1.0, seen, bound)
     return found

@@ -269,10 +269,9 @@ class References:
         for rule in self._rules:
             of_unit = unit in rule.get("units", [unit]) and kind in rule.get("kinds", [kind])
             if of_unit and applies(rule["for"], case):
-                everywhere = (
-                    reference_files.is_any(rule["for"]["partition"]) and "until" not in rule
-                )
-                return Recorded(rule["why"], "until" in rule, everywhere)
+                until = "until" in rule
+                everywhere = not until and reference_files.is_any(rule["for"]["partition"])
+                return Recorded(rule["why"], until, everywhere)
         return None
 
     def envelope(self, case: Case, column: str, unit: str) -> Envelope:
@@ -310,9 +309,8 @@ class References:
     def having(self, metrics: Collection[str]) -> list[str]:
         """The `for` blocks of the entries that have one of these metrics."""
         entries = [*self._entries, *self.calibrated]
-        return [
-            describe(each["for"]) for each in entries if not {*each["metrics"]}.isdisjoint(metrics)
-        ]
+        having = (each for each in entries if not {*each["metrics"]}.isdisjoint(metrics))
+        return [describe(each["for"]) for each in having]
 
     def idle(
         self, cases: Collection[tuple[Case, Mapping[str, str]]], beside: Collection[str] = ()

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from assay import files
@@ -31,7 +30,7 @@ Sections = Mapping[str, Sequence[Line]]
 
 VERSIONS = ("1.4", "1.5")
 
-_FORMAT = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+_FORMAT = files.own(__file__, dict[str, Any])
 #: The metrics of the summary and their units.
 METRICS: Mapping[str, str] = _FORMAT["metrics"]
 
@@ -69,11 +68,8 @@ def parse_hpcc(text: str) -> Parsed:
     linpack = hpl.parse_hpl(blank + "\n".join(own.values())) if own else None
     summary = _summary(sections.get("Summary", ()))
     rows, unmeasured = _measured(summary)
-    problems = [
-        f"line {number}: {line.strip()}"
-        for number, line in enumerate(lines, 1)
-        if _FAILURES.match(line) and number not in own
-    ]
+    failed = ((n, line.strip()) for n, line in enumerate(lines, 1) if _FAILURES.match(line))
+    problems = [f"line {number}: {line}" for number, line in failed if number not in own]
     problems += [
         f"line {sections[name][0][0]}: section {name} does not say that it checked its result"
         for name, proof in _FORMAT["proofs"].items()
@@ -267,6 +263,5 @@ def _unlike_their_sections(sections: Sections, summary: Summary) -> Iterator[str
         # Sections have a number of decimals, the summary has six digits.
         half = 0.6 * 10.0 ** -len(texts[0][0].partition(".")[2]) * factor
         if not any(abs(own - said) <= half + 1e-5 * abs(own) for own in owns):
-            yield (
-                f"line {summary[key][1]}: {key}={summary[key][0]}, but its section has {owns[0]:g}"
-            )
+            text, number = summary[key]
+            yield f"line {number}: {key}={text}, but its section has {owns[0]:g}"

@@ -12,15 +12,14 @@ columns separates the numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from assay import files
 from assay.parse import Parsed, ParseError, Row, Value
 from assay.parse.reading import first, integer, only, recogniser, split
 
-_FORMAT: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+_FORMAT = files.own(__file__, dict[str, Any])
 _BANNER = re.compile(r"\s*Iozone: Performance Test of File I/O$")
 _VERSION = re.compile(r"\s*Version \$Revision: (\S+) \$$")
 _KNOWN = re.compile(r"3\.\d{1,4}", re.ASCII)

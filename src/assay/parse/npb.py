@@ -75,7 +75,7 @@ def npb_operations(
     return _OPERATIONS[kernel](points, edge, iterations)
 
 
-_FORMAT: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+_FORMAT = files.own(__file__, dict[str, Any])
 UNITS = {"iterations": "1", "processes": "1", **dict(_FORMAT["results"].values())}
 IO_UNITS = dict(_FORMAT["statistics"].values())
 

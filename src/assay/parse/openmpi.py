@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from assay import files
 from assay.parse.reading import Process, said_by
@@ -77,7 +76,7 @@ _IO = re.compile(r"io:base:file_select: Selected io module (\w+)")
 _CLOSED = re.compile(r"mca: base: close: unloading component (\w+)")
 _UNHEARD = re.compile(r"mpirun has exited due to process (rank \d+) with PID \d+ on(?: node)?")
 _APART = re.compile(r"CMA\s+is\s+not\s+available\s+due\s+to\s+different\s+user\s+namespaces")
-_ABORTS = re.compile("|".join(files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)))
+_ABORTS = re.compile("|".join(files.own(__file__, list[str])))
 
 
 def parse_openmpi(text: str) -> OpenMpi:

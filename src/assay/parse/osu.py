@@ -10,9 +10,7 @@ issue 8045, closed as wontfix). 7.4 checks these reductions; run it with ``-T mp
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from assay import files
@@ -22,7 +20,7 @@ from assay.parse.tables import SIZE, Column, Identity, Line, Table, begun, body,
 
 KNOWN_MAJORS = ("5", "6", "7")
 
-_FORMAT: Mapping[str, Any] = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+_FORMAT = files.own(__file__, dict[str, Any])
 
 #: Largest message by default.
 PT2PT, COLLECTIVE = 1 << 22, 1 << 20
@@ -218,9 +216,8 @@ def _program(operation: str | None, test: str) -> tuple[str, int | None] | None:
     blocking = re.sub("^Non-[bB]locking ", "", test)
     if blocking == test:
         return PROGRAMS.get(test)
-    found = PROGRAMS.get(
-        blocking.replace("All-to-All Latency", "All-to-All Personalized Exchange Latency")
-    )
+    name = blocking.replace("All-to-All Latency", "All-to-All Personalized Exchange Latency")
+    found = PROGRAMS.get(name)
     return (found[0].replace("osu_", "osu_i"), found[1]) if found else None
 
 

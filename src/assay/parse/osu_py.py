@@ -11,7 +11,6 @@ second table. The caller must prove by other means that the world had the reques
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from assay import files
@@ -28,9 +27,7 @@ _COLUMNS = {
     "latency": Column("latency", "us"),
     "bandwidth": Column("bandwidth", "MB/s", rounds=True),
 }
-PROGRAMS = files.read_shape(
-    Path(__file__).with_suffix(".yaml"), dict[str, tuple[str, str, int, int]], ValueError
-)
+PROGRAMS = files.own(__file__, dict[str, tuple[str, str, int, int]])
 _TITLE = re.compile(r"# MPI (.+) Test")
 _HEADINGS = re.compile(r"# Size \[B\]\s+Latency \[us\]")
 _REFUSAL = re.compile(r"This test requires (?:exactly|at least) two processes")

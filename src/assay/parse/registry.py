@@ -65,6 +65,5 @@ def parse_output(text: str, *, last_size: int | None = None) -> Parsed:
     :raises ParseError: unknown program, or an error of its parser.
     """
     read = PARSERS[recognise(text)].parse
-    return (
-        read(text, last_size=last_size) if "last_size" in signature(read).parameters else read(text)
-    )
+    known = {"last_size": last_size} if "last_size" in signature(read).parameters else {}
+    return read(text, **known)

@@ -9,9 +9,7 @@ from pathlib import Path
 from assay import files
 from assay.reframe_compat.command import Invocation, Option
 
-_OPTIONS = files.read_shape(
-    Path(__file__).with_suffix(".yaml"), dict[str, frozenset[str]], ValueError
-)
+_OPTIONS = files.own(__file__, dict[str, frozenset[str]])
 HARMLESS, SELECTING, OFF, STRICTER, NAMING = (
     _OPTIONS[kind] for kind in ("harmless", "selecting", "off", "stricter", "naming")
 )

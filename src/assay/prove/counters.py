@@ -143,7 +143,7 @@ class Reading:
 @cache
 def rows() -> Mapping[str, Row]:
     """The table: name of a row -> the row."""
-    found = files.read_shape(Path(__file__).with_name("counters.yaml"), dict[str, Row], ValueError)
+    found = files.own(__file__, dict[str, Row])
     return {name: msgspec.structs.replace(row, name=name) for name, row in found.items()}
 
 
@@ -187,10 +187,8 @@ def in_job(when: str) -> str:
     file = f"health.$(uname -n).{when}"
     # Files of an earlier launch in this directory would stand for nodes of this one.
     clean = 'rm -f "$assay_stage"/health.*; ' if when == "before" else ""
-    return (
-        f'{clean}timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} job >"$assay_stage/{file}" '
-        "2>/dev/null & assay_health=$!"
-    )
+    look = f'timeout {PATIENCE} sh "$assay_stage"/{SCRIPT} job'
+    return f'{clean}{look} >"$assay_stage/{file}" 2>/dev/null & assay_health=$!'
 
 
 def script(root: str = "") -> str:

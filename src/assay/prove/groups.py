@@ -93,6 +93,5 @@ def _nodes(group: object, said: object) -> tuple[str, ...]:
             return nodes
     except ValueError:
         pass
-    raise ValueError(
-        f'groups: {group}: {said!r} is no list of nodes; write "node[01-02]", or "node01,node02"'
-    )
+    mend = 'write "node[01-02]", or "node01,node02"'
+    raise ValueError(f"groups: {group}: {said!r} is no list of nodes; {mend}")

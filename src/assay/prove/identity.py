@@ -61,9 +61,8 @@ class Part(NamedTuple):
 
     def __str__(self) -> str:
         role, by, names, *_ = self.stated
-        return f"{role} {self.name or 'unknown'}: {by} says {names[0]}" + (
-            f"; {self.why}" if self.why else ""
-        )
+        said = f"{role} {self.name or 'unknown'}: {by} says {names[0]}"
+        return f"{said}; {self.why}" if self.why else said
 
 
 def tree(text: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from assay import files
 from assay.prove import busy
@@ -30,7 +31,7 @@ REFUSED_FILE, SKIPPED_FILE = "assay.refused", "assay.skipped"
 #: The nonce of a launch. ReFrame writes the file, the job script and its ranks read it.
 NONCE_FILE = "assay.nonce"
 
-_LINES = files.read_yaml(Path(__file__).with_suffix(".yaml"), ValueError)
+_LINES = files.own(__file__, dict[str, Any])
 FIRST, BEFORE, BEHIND, LAST, SHARED_BEFORE, SHARED_BEHIND = (
     _LINES[key] for key in ("first", "before", "behind", "last", "shared_before", "shared_behind")
 )
@@ -125,10 +126,8 @@ def wrong_clock(launch: Launch, submitted: float, now: float) -> list[str]:
     if not launch.start <= launch.begin <= launch.end or not (
         launch.down[0] - launch.up[1] - slack <= took <= passed + slack
     ):
-        said = (
-            f"the clock of {launch.host} jumped or runs wrong: by the time of day the launch took "
-        )
-        return [f"{said}{took:.1f} s, by the time since the boot {passed:.1f} s"]
+        said = f"the clock of {launch.host} jumped or runs wrong: by the time of day the launch"
+        return [f"{said} took {took:.1f} s, by the time since the boot {passed:.1f} s"]
     if not submitted - NODES_APART <= launch.start <= launch.end <= now + NODES_APART:
         ran = f"the launch ran from {_date(launch.start)} to {_date(launch.end)}"
         known = f"it was submitted at {_date(submitted)} and had ended at {_date(now)}"
@@ -222,6 +221,5 @@ def elsewhere(hosts: Iterable[str], allocated: Sequence[str], script: str) -> li
     others = sorted(host for host in set(hosts) if short_name(host) not in given)
     if short_name(script) not in given or not others:
         return []
-    return [
-        f"the program ran on {', '.join(others)}; the job has {', '.join(sorted(given.values()))}"
-    ]
+    has = ", ".join(sorted(given.values()))
+    return [f"the program ran on {', '.join(others)}; the job has {has}"]

@@ -17,7 +17,6 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from assay import files
 from assay.node.recorded import HIDDEN
@@ -36,9 +35,7 @@ class Doubt(str):
 
 
 #: Kind of settings -> their names, or beginnings of them; ``settings.yaml`` explains each kind.
-SETTINGS = files.read_shape(
-    Path(__file__).with_name("settings.yaml"), dict[str, tuple[str, ...]], ValueError
-)
+SETTINGS = files.own(__file__, dict[str, tuple[str, ...]], "settings.yaml")
 SYSTEM, PRINTED, SEARCH = (SETTINGS[kind] for kind in ("system", "printed", "search"))
 
 

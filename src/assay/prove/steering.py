@@ -115,9 +115,8 @@ def rank(text: str) -> Steering:
     head = _HEAD.fullmatch(lines[0]) if lines else None
     if head is None:
         raise ValueError(f"its first line is not that of a rank: {text[:60]!r}")
-    cpus, memories = (
-        numbers(",".join(_said(f"{what}_allowed_list", lines))) for what in ("Cpus", "Mems")
-    )
+    allowed = (_said(f"{what}_allowed_list", lines) for what in ("Cpus", "Mems"))
+    cpus, memories = (numbers(",".join(lists)) for lists in allowed)
     variables = {match[1]: match[2] for match in map(_VARIABLE.fullmatch, lines) if match}
     place = {name: it for name, _, it in (each.partition("=") for each in _said("place", lines))}
     files, sections = [], {}
@@ -183,15 +182,11 @@ def machine(
     configuration of the site.
     """
     roots = [f"{prefix}/etc" for prefix in _prefixes(node.programs)]
-    roots += [
-        root
-        for path in own_libraries(extras, asked)
-        for root in (path, f"{posixpath.dirname(path)}/etc")
-    ]
+    for path in own_libraries(extras, asked):
+        roots += [path, f"{posixpath.dirname(path)}/etc"]
     # The stack may name a file or a directory of settings.
-    roots += [
-        asked[name] for name in SETTINGS["naming_files"] if asked.get(name, "").startswith("/")
-    ]
+    named = (asked.get(name, "") for name in SETTINGS["naming_files"])
+    roots += [path for path in named if path.startswith("/")]
     if "image" in extras:  # its programs have a prefix that is not seen from outside
         roots.append("/opt")
     # A file of the user may set variables in the shell of the job, too.
@@ -279,9 +274,7 @@ def hidden(node: Node, script: str, given: Mapping[str, str]) -> list[str]:
     ]
 
 
-def lost(
-    process: Steering, asked: Mapping[str, str], words: tuple[str, ...] = ("UCX_",)
-) -> list[str]:
+def lost(process: Steering, asked: Mapping[str, str], words: tuple[str, ...]) -> list[str]:
     """The requested variables with these beginnings that did not reach a rank, one line each."""
     return [
         f"{name} did not reach the ranks on {process.host}, {asked[name]} was asked for"
@@ -365,10 +358,8 @@ def of_other_launcher(ranks: Sequence[Steering], mpi: str) -> list[str]:
     """
     places = {name for rank in ranks for name in rank.place}
     if any(name.startswith("OMPI_") for name in places):
-        said = (
-            f"the launcher of Open MPI started the ranks, which use {mpi}: each is then a world of "
-        )
-        return [f"{said}its own; put the launcher of their MPI first on PATH"]
+        said = f"the launcher of Open MPI started the ranks, which use {mpi}: each is then a world"
+        return [f"{said} of its own; put the launcher of their MPI first on PATH"]
     if ranks and not places:
         said = f"no launcher gave the ranks of {mpi} a place in a world (PMI_RANK, PMIX_RANK)"
         return [f"{said}: is an option of the launcher missing, such as --mpi of srun?"]

@@ -25,7 +25,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import msgspec
 
@@ -50,7 +49,7 @@ class Transport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "collective over a network" if self.network else "collective"
 
 
-TRANSPORTS = files.read_shape(Path(__file__).with_suffix(".yaml"), dict[str, Transport], ValueError)
+TRANSPORTS = files.own(__file__, dict[str, Transport])
 
 #: Transports that tests use on every partition that has them. A machine that describes itself
 #: offers all that its UCX opens.
@@ -284,10 +283,8 @@ def _missing_processes(log: UcxLog, started: int | None) -> list[str]:
     """Processes that left no log, and processes that were alone in a world of their own."""
     met = {config.process for config in log.peer_configs()}
     met |= {table.process for table in log.peer_tables("")}
-    problems = [
-        f"{host}:{pid} has no endpoint to another process"
-        for host, pid in sorted(log.processes - met)
-    ]
+    alone = sorted(log.processes - met)
+    problems = [f"{host}:{pid} has no endpoint to another process" for host, pid in alone]
     if started is not None and len(log.processes) != started:
         problems.append(f"UCX left logs of {len(log.processes)} processes, {started} were started")
     return problems

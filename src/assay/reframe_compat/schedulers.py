@@ -170,9 +170,8 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
             self._dead = True
             left = " ".join(self._asked)
             mend = f"; when it does again: scancel {left}" if left else ""
-            raise exceptions.ForceExitError(
-                f"Slurm did not answer for {silent:.0f} s: {_what(error)}{mend}"
-            )
+            said = f"Slurm did not answer for {silent:.0f} s: {_what(error)}"
+            raise exceptions.ForceExitError(f"{said}{mend}")
 
     def _ask(self, jobs: list[Any]) -> None:
         """Updates the state of the jobs; sacct is only asked for one that Slurm has forgotten.
@@ -186,11 +185,8 @@ class _Bounded(slurm.SlurmJobScheduler):  # type: ignore[misc]
         if done.returncode != 0 and "Invalid job id" not in done.stderr:
             raise exceptions.SpawnedProcessError(command, done.stdout, done.stderr, done.returncode)
         lines: dict[str, list[Any]] = {}
-        for match in re.finditer(
-            rf"^({self._jobid_patt})\|(?P<state>\S+)\|(?P<nodes>\S*)\|(?P<reason>.*)$",
-            done.stdout,
-            re.MULTILINE,
-        ):
+        form = rf"^({self._jobid_patt})\|(?P<state>\S+)\|(?P<nodes>\S*)\|(?P<reason>.*)$"
+        for match in re.finditer(form, done.stdout, re.MULTILINE):
             lines.setdefault(re.split(r"[_+]", match[1])[0], []).append(match)
         for job in jobs:
             if mine := lines.get(job.jobid):

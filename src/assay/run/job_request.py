@@ -23,7 +23,7 @@ from assay import files, slurm
 #: How long a job may wait in the queue if the site sets no limit.
 MAX_PENDING = "1d"
 
-_WORDS = files.read_yaml(Path(__file__).with_name("jobs.yaml"), ValueError)
+_WORDS = files.own(__file__, dict[str, Any], "jobs.yaml")
 HANDING_ON = (*_WORDS["starters"], "local", "mpirun")
 NUMBERED = re.compile(_WORDS["numbered"])
 _GPUS = re.compile(_WORDS["gpus"])
@@ -84,9 +84,8 @@ def starter(launcher: Any, words: str) -> str:
     names = [Path(word).name for word in words.split()]
     if {*names} & {"mpirun", "mpiexec", "orterun", "prterun"}:
         return "mpirun"
-    return next(
-        (name for name in names if name in _WORDS["starters"]), str(launcher.registered_name)
-    )
+    known = (name for name in names if name in _WORDS["starters"])
+    return next(known, str(launcher.registered_name))
 
 
 def _placeholders(options: Iterable[str]) -> Iterator[tuple[str, str, str]]:

@@ -62,9 +62,8 @@ class LinpackCheck(MpiCheck):
     @run_before("run")
     def _write_input(self) -> None:
         self._grid = grid = process_grid(self.num_tasks)
-        self.asked = [
-            {"n": order, "nb": self.block, "p": grid.p, "q": grid.q} for order in self.orders(grid)
-        ]
+        shared = {"nb": self.block, "p": grid.p, "q": grid.q}
+        self.asked = [{"n": order, **shared} for order in self.orders(grid)]
         text = self.input_text([problem["n"] for problem in self.asked], grid)
         (Path(self.stagedir) / self.input_name).write_text(text)
         self.keep_files.append(self.input_name)

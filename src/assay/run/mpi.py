@@ -147,7 +147,10 @@ class MpiCheck(StrictCheck):
             there, out = node_state.in_service(partition.scheduler, self.job, wanted)
             if there < wanted:
                 self._refuse([f"{there} of {wanted} nodes are in service", *out])
-        self.job.options += self._halves(wanted)
+        try:
+            self.job.options += self.between.halves(wanted) if self.between else []
+        except ValueError as error:
+            self.leave_out("too-small", True, str(error))
         self.num_tasks = self._layout.ranks
         self.num_tasks_per_node = self._layout.per_node
 

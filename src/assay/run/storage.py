@@ -152,10 +152,8 @@ def disk_peaks(
         since the programs count the flush.
     """
     most = None if cached else MOST_OF_PEAK
-    return {
-        **hardware_peaks(test, writes, "disk.write"),
-        **hardware_peaks(test, reads, "disk.read", most=most),
-    }
+    written = hardware_peaks(test, writes, "disk.write")
+    return written | hardware_peaks(test, reads, "disk.read", most=most)
 
 
 class StorageMixin(rfm.RegressionTestPlugin):

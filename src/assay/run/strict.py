@@ -506,11 +506,9 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             return [f"{steering.JOB} cannot be read: {error}"]
         if node.job.nonce != self._nonce:
             return [f"{steering.JOB} is of another launch"]
-        asked, extras = self._requested_variables(), self.current_environ.extras
-        given = site.given_environment(
-            site.environments(self.current_partition, self.current_environ)
-        )
-        self._machine = machine = steering.machine(node, extras, asked, given)
+        asked, stack = self._requested_variables(), self.current_environ
+        given = site.given_environment(site.environments(self.current_partition, stack))
+        self._machine = machine = steering.machine(node, stack.extras, asked, given)
         owned, job = steering.settings(node, machine), dict(node.job.variables)
         self.record.settings = store.Settings(plan.digest(owned), owned, job)
         script = text(Path(str(self.job.script_filename)))
@@ -557,10 +555,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         self.record.machine, now = tuple(groups), identity.kind_of_nodes(groups)
         _, before = site.site_references().calibrated_under(self._keys())
         if now and before not in ("", now) and self.purpose != "calibration":
-            said = (
-                f"the references of this case were calibrated on {before}, these nodes have {now}"
-            )
-            return [*wrong, plan.Doubt(f"{said}: calibrate again")]
+            said = f"the references of this case were calibrated on {before}, these nodes"
+            return [*wrong, plan.Doubt(f"{said} have {now}: calibrate again")]
         return wrong
 
     def _nodes_lost(self) -> list[str]:
@@ -641,11 +637,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             red = (metric for metric in metrics if metric.verdict in RED)
             said = [f"{metric.name}: {metric.verdict.value}: {metric.why}" for metric in red]
             failure = PerformanceError(files.clean("; ".join([*said, *against])))
-            if (
-                not self.measures_anew
-                or judge.decided(verdict, self._attempts.counted)
-                or self._attempts.launches > runner.retries()
-            ):
+            decided = judge.decided(verdict, self._attempts.counted) or not self.measures_anew
+            if decided or self._attempts.launches > runner.retries():
                 self._attempts.failure = failure
             raise failure
 
@@ -669,11 +662,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         """What must be plausible in the last launch; a calibration judges all launches itself."""
         from assay.judge import curves  # noqa: PLC0415
 
-        rates = {
-            name: peak
-            for name, peak in peaks.items()
-            if peak.most is not None and known.fault(self.declares[name]) == "lower"
-        }
+        limited = {name: peak for name, peak in peaks.items() if peak.most is not None}
+        rates = {n: p for n, p in limited.items() if known.fault(self.declares[n]) == "lower"}
         found = {
             f"peak {name}": of_peak(f"{name} is", self._newest[name], peak, self.declares[name])
             for name, peak in rates.items()
@@ -908,14 +898,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         except ValueError as error:
             raise site.misdescribed(self.current_partition, f"extras: between: {error}") from None
 
-    def _halves(self, nodes: int) -> list[str]:
-        """Options of the job by which half of its nodes are in each group that `between` joins."""
-        try:
-            return self.between.halves(nodes) if self.between else []
-        except ValueError as error:
-            self.leave_out("too-small", True, str(error))
-            return []
-
     def _cores_of_a_node(self) -> int:
         """How many cores a node of the partition has; the case is skipped if nothing says it."""
         its = self.current_partition.processor
@@ -985,6 +967,5 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
         if self._others is None or not known:
             return ""
         most = max(known, key=lambda others: others.processors)
-        return (
-            f"other work took {most}" if most.processors > busy.limit(site.site_directory()) else ""
-        )
+        much = most.processors > busy.limit(site.site_directory())
+        return f"other work took {most}" if much else ""

@@ -142,11 +142,8 @@ def curves(cases: Sequence[Case]) -> dict[str, list[Figure]]:
         panel, members = key[3], groups[key]
         collective = any(declared(case.figures, "collective") for case, _ in members)
         kind = "collective" if collective else "curve" if panel.partition else "partitions"
-        undrawn = [
-            case
-            for case in cases
-            if _Panel.of(case, panel.column) == panel and not any(case is one for one, _ in members)
-        ]
+        alike = (case for case in cases if _Panel.of(case, panel.column) == panel)
+        undrawn = [case for case in alike if not any(case is one for one, _ in members)]
         place = where.get((panel.system, panel.partition), "")
         colours = sorted(ways[_on_gpu(members[0][0])])
         drawn[kind].append(_of_curves(panel, place, members, undrawn, colours))

@@ -186,13 +186,8 @@ def drains(run: Session, found: Iterable[Row]) -> tuple[list[str], list[str]]:
     if len(bad) > max(1, int(share * len(every))):
         said = f"{len(bad)} of {len(every)} nodes failed, and drain_at_most of {promise.FILE} is "
         return [], [f"{said}{share:g}: the check or the fabric is at fault, not the nodes"]
-    given = {
-        name
-        for case in run.cases
-        if case.scheduler in slurm.SCHEDULERS
-        for name in case.nodes
-        if slurm.is_name(name)
-    }
+    of_slurm = (case for case in run.cases if case.scheduler in slurm.SCHEDULERS)
+    given = {name for case in of_slurm for name in case.nodes if slurm.is_name(name)}
     if bad and not given:
         return [], ["no record says that Slurm gave a node to a job of this run"]
     lines, refused = [], []
@@ -224,9 +219,8 @@ def nodes_table(found: Sequence[Row]) -> list[str]:
     lines = [("verdict", "what", "name", *PARTS, "why")]
     for row in found:
         parts = [str(row.parts.get(kind, "-")) for kind in PARTS]
-        lines.append(
-            (row.verdict, row.kind, line(row.name), *parts, line("".join(row.reasons[:1])))
-        )
+        why = line("".join(row.reasons[:1]))
+        lines.append((row.verdict, row.kind, line(row.name), *parts, why))
     wide = [max(map(len, column)) for column in zip(*lines)]
     return ["  ".join(f"{cell:{w}}" for cell, w in zip(of, wide)).rstrip() for of in lines]
 

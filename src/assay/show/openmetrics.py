@@ -47,9 +47,8 @@ def render_metrics(view: View) -> str:
         name = f"assay_{head.split()[0]}"
         text += [f"# HELP assay_{head}", f"# TYPE {name} gauge"]
         for labels, value in samples:
-            said = ",".join(
-                f'{k}="{v.translate(ESCAPES)}"' for k, v in {**system, **labels}.items()
-            )
+            every = {**system, **labels}.items()
+            said = ",".join(f'{k}="{v.translate(ESCAPES)}"' for k, v in every)
             text += [f"{name}{{{said}}} {float(value)!r}"] if value is not None else []
     return "\n".join([*text, "# EOF", ""])
 

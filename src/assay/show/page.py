@@ -102,9 +102,7 @@ def render_page(
     )
     judged = summary.judged(cases)
     coverage = summary.coverage(cases)
-    metrics = grouped(
-        (metric.verdict is Verdict.RECORDED, (c, metric)) for c, metric in view.metrics
-    )
+    metrics = grouped((m.verdict is Verdict.RECORDED, (c, m)) for c, m in view.metrics)
     text = environment.get_template("page.html").render(
         structs.asdict(view),
         most_rows=most,
@@ -234,11 +232,8 @@ def _facts(cases: Sequence[Case]) -> list[tuple[str, str]]:
     nodes = sorted({node for case in cases for node in case.hosts})
     named = ", ".join(nodes[:MOST_SUSPECTS]) + (" ..." if len(nodes) > MOST_SUSPECTS else "")
     commits = {mapping(case.provenance.get("suite")).get("commit") for case in cases}
-    stacks = {
-        f"{case.environ} ({said})" if (said := case.stack) else case.environ
-        for case in cases
-        if case.verdict is not None
-    }
+    ran = (case for case in cases if case.verdict is not None)
+    stacks = {f"{one.environ} ({one.stack})" if one.stack else one.environ for one in ran}
     return [
         ("nodes", f"{len(nodes)}: {named}" if nodes else "not recorded"),
         ("suite", ", ".join(sorted(filter(None, map(line, commits)))) or "commit not recorded"),
@@ -299,6 +294,5 @@ def _provenance(cases: Iterable[Case]) -> list[tuple[str, str, str]]:
 def _addresses(start: Path) -> Callable[[Path], str]:
     """Makes the address of an output of a case, or of its folder, as seen from `start`."""
     above = cache(lambda folder: os.path.relpath(folder.resolve(), start))
-    return lambda path: urllib.parse.quote(
-        f"{above(path.parents[1])}/{path.parent.name}/{path.name}"
-    )
+    quote = urllib.parse.quote
+    return lambda path: quote(f"{above(path.parents[1])}/{path.parent.name}/{path.name}")

@@ -272,10 +272,8 @@ def _by_way_and_ranks(drawing: Lines) -> list[Line2D]:
         for way in ways
     ]
     style: dict[str, Any] = {"color": GREY, "linestyle": "", "markersize": 6}
-    said = [f"P = {count}" if count else "P not stated" for count in counts]
-    markers = [
-        Line2D([], [], marker=_of_ranks(n), label=text, **style) for n, text in zip(counts, said)
-    ]
+    said = ((count, f"P = {count}" if count else "P not stated") for count in counts)
+    markers = [Line2D([], [], marker=_of_ranks(n), label=text, **style) for n, text in said]
     rows = max(len(colours), len(markers))
     for column in (colours, markers):
         column.extend([Line2D([], [], linestyle="", label=" ")] * (rows - len(column)))

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
@@ -33,9 +32,7 @@ class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def known() -> tuple[Remedy, ...]:
     """The entries of ``remedies.yaml``, in their order."""
-    return files.read_shape(
-        Path(__file__).with_name("remedies.yaml"), tuple[Remedy, ...], ValueError
-    )
+    return files.own(__file__, tuple[Remedy, ...])
 
 
 def remedy_for(message: str) -> Remedy | None:
@@ -47,9 +44,8 @@ def again(system: str, tests: Iterable[str], options: str = "") -> str:
     """The command that measures these tests again at a site; all of them if no name is known."""
     pattern = "|".join(f"^{test}" for test in sorted(set(tests)) if test.isidentifier())
     words = " ".join(filter(None, [pattern and f"-n '{pattern}'", options]))
-    return f"make acceptance SITE={shlex.quote(system)}" + (
-        f' REFRAME_ARGS="{words}"' * bool(words)
-    )
+    given = f' REFRAME_ARGS="{words}"' if words else ""
+    return f"make acceptance SITE={shlex.quote(system)}{given}"
 
 
 def step(remedy: Remedy, cases: Sequence[Case], nodes: Iterable[str] = ()) -> str:

@@ -211,9 +211,7 @@ def _of_runs(
     done: Mapping[Place, Mapping[str, float]],
     undone: Mapping[Place, Sequence[Case]],
 ) -> Iterator[Figure]:
-    missing = tuple(
-        (f"{at}, P = {number}", reasons(its)) for (at, number), its in sorted(undone.items())
-    )
+    missing = tuple((f"{at}, P = {n}", reasons(its)) for (at, n), its in sorted(undone.items()))
     by_place = grouped((place, (float(n), run)) for (place, n), run in sorted(done.items()))
     for what, (unit, base, columns) in RUNS.items():
         lines = tuple(

@@ -196,6 +196,5 @@ def attendance(
     accusing = {test for row in rows.values() for test, (how, _) in row.items() if how == ACCUSED}
     tests = {test for row in rows.values() for test in row}
     columns = sorted(tests, key=lambda test: (test not in accusing, test))
-    return Attendance(
-        tuple(columns), {node: rows[node] for node in order[:most]}, len(order[most:])
-    )
+    kept = {node: rows[node] for node in order[:most]}
+    return Attendance(tuple(columns), kept, len(order[most:]))

@@ -335,9 +335,8 @@ def begin_site(  # noqa: PLR0913, PLR0917
         raise ConfigError(f"{site_file}: {error}") from None
     reframe_compat.install()
     ours = {s["name"]: frozenset(s.get("features", ())) for s in stacks}
-    programs = {
-        name: its for name, its in ours.items() if its & words["environment"]["features"].keys()
-    }
+    known = words["environment"]["features"].keys()
+    programs = {name: its for name, its in ours.items() if its & known}
     left_out[site_file] = [
         f"stack {name} is left out: its features name no program that the suite knows"
         for name in ours
@@ -358,10 +357,8 @@ def begin_site(  # noqa: PLR0913, PLR0917
         names_on[site_file] = {"partition": [p["name"] for p in places], "environ": environs}
     asked = os.environ.get("ASSAY_STACK")
     if asked and asked not in programs:
-        there = ", ".join(programs)
-        raise ConfigError(
-            f"{site_file}: no stack {asked!r} (STACK, ASSAY_STACK); there are {there}"
-        )
+        there = f"there are {', '.join(programs)}"
+        raise ConfigError(f"{site_file}: no stack {asked!r} (STACK, ASSAY_STACK); {there}")
     # ReFrame's own option -p has no effect together with --mode (4.10.4: the pattern is added to
     # the default one, which matches all).
     kept = {asked} if asked else {*programs}

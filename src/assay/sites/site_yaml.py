@@ -192,9 +192,7 @@ class _Values:
                 if each is not None or part[key] is None or where in ("nodes", "places", "stacks")
             }
         if isinstance(part, list):
-            return [
-                one for at, each in enumerate(part) for one in self._items(each, f"{where}/{at}")
-            ]
+            return [one for n, each in enumerate(part) for one in self._items(each, f"{where}/{n}")]
         if not isinstance(part, str):
             return part
         if whole := _VALUE.fullmatch(part):

@@ -191,12 +191,8 @@ def compare(
     :param profile: ``smoke`` or ``full``.
     :returns: how many must run, how many of these the run has, and what differs, as lines.
     """
-    must = {
-        (one.name, *place)
-        for one in listed
-        if one.smoke or profile != "smoke"
-        for place in one.places(site)
-    }
+    asked = (one for one in listed if one.smoke or profile != "smoke")
+    must = {(one.name, *place) for one in asked for place in one.places(site)}
     grow = [one for one in must if "*" in one[0]]
     there = set()
     for case in planned:

@@ -124,11 +124,8 @@ def load_session(file: Path, sealed: bool = False) -> Session:
         report = files.read_json(file)
         info = report["session_info"]
         # Their values and other settings are in the records.
-        entries = [
-            {key: entry[key] for key in KEYS if key in entry}
-            for run in report["runs"]
-            for entry in run["testcases"]
-        ]
+        every = (entry for run in report["runs"] for entry in run["testcases"])
+        entries = [{key: entry[key] for key in KEYS if key in entry} for entry in every]
         elapsed = float(info["time_elapsed"])
         if not isinstance(info, dict) or not math.isfinite(elapsed):
             raise TypeError
@@ -224,11 +221,8 @@ def last_attempts(attempts: Iterable[Case]) -> tuple[Case, ...]:
         failed = [n for n, bad in enumerate(red, 1) if bad]
         if failed and last.verdict in GREEN and last.launches != len(tries):
             cause = tries[failed[0] - 1].why
-            last = replace(
-                last,
-                verdict=Verdict.INCONCLUSIVE,
-                why=f"failed in attempt {failed[0]} of {len(tries)} ({cause}), then passed",
-            )
+            why = f"failed in attempt {failed[0]} of {len(tries)} ({cause}), then passed"
+            last = replace(last, verdict=Verdict.INCONCLUSIVE, why=why)
         if len(tries) > 1:
             seconds = sum(case.seconds.benchmark for case in tries)
             last = replace(last, seconds=replace(last.seconds, benchmark=seconds))
@@ -294,9 +288,8 @@ class _Reader:
                 verdict = Verdict.INCONCLUSIVE
             why = why or _reason(entry) or "ReFrame gives no reason"
             return replace(case, verdict=verdict, why=why)
-        return replace(
-            case, verdict=Verdict.FAIL, why=f"ended as {result!r}, which is neither pass nor fail"
-        )
+        why = f"ended as {result!r}, which is neither pass nor fail"
+        return replace(case, verdict=Verdict.FAIL, why=why)
 
     def _directory(self, entry: Mapping[str, Any]) -> Path | None:
         """The directory of the outputs, which is the one that holds the record.
@@ -365,11 +358,8 @@ class _Reader:
         complete = not any(case.aborted for case in cases)
         ran = (case for case in cases if complete and case.verdict is not None)
         unused, parts, others = unmeasured.links(state, ran)
-        partial += [
-            *parts,
-            *promise.few(doubts),
-            *beside_others(c.busy for c in cases if c.not_judged),
-        ]
+        beside = beside_others(c.busy for c in cases if c.not_judged)
+        partial += [*parts, *promise.few(doubts), *beside]
         promised = state.get("promised")
         return Session(
             file=file,
@@ -499,8 +489,7 @@ def case_named(entry: Mapping[str, Any]) -> Case:
 
 def _reason(entry: Mapping[str, Any]) -> str:
     """ReFrame's own reason for a failure, without its prefix for failed sanity patterns."""
-    reason = line(entry.get("fail_reason"))
-    return re.sub(r"^(sanity|performance) error: ", "", reason)
+    return re.sub("^(sanity|performance) error: ", "", line(entry.get("fail_reason")))
 
 
 def broken(name: str, said: object, trace: Iterable[object]) -> str:

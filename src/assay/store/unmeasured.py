@@ -72,9 +72,8 @@ def used(case: Record) -> set[str]:
     transport = case.transport or str(case.parameters.get("transport", ""))
     # Of an MPI whose path nobody can read, and of a pml that leaves it to the fabric's own library,
     # the counters of the port are all that there is.
-    unread = case.proof.get("mpi") not in (None, OPEN_MPI.word) or "cm" in str(
-        case.proof.get("pml")
-    )
+    mpi, pml = case.proof.get("mpi"), str(case.proof.get("pml"))
+    unread = mpi not in (None, OPEN_MPI.word) or "cm" in pml
     crossed = unread and bool(mapping(case.proof.get("link")).get("moved"))
     rdma = {transport, *lanes} & _RDMA or "NET/IB" in ways or crossed
     found = {*case.device.split(",")} if rdma else set()

@@ -132,6 +132,4 @@ def osu_metrics(benchmark: str) -> dict[str, str]:
 def values(benchmark: str, parsed: Parsed) -> dict[str, Quantity]:
     """The values of these metrics on a curve; :meth:`Parsed.quantity` raises for a missing size."""
     column = BENCHMARKS[benchmark].column
-    return {
-        f"{column}_{label}": parsed.quantity(column, size=size) for size, label in SIZES.items()
-    }
+    return {f"{column}_{label}": parsed.quantity(column, size=n) for n, label in SIZES.items()}

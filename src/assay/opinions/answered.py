@@ -20,20 +20,10 @@ from typing import Any
 import msgspec
 
 from assay import judge, metrics
-from assay.judge import (
-    Peak,
-    Recorded,
-    Reference,
-    References,
-    ReferencesError,
-    Verdict,
-    curves,
-    peaks,
-)
-from assay.judge.peaks import MOST_OF_PEAK
+from assay.judge import Peak, Reference, References, ReferencesError, Verdict, curves, peaks
 from assay.judge.references import ANY
 from assay.opinions import stated
-from assay.opinions.pasted import Sent
+from assay.opinions.pasted import BROKE, Sent
 from assay.parse import Parsed, hpl
 from assay.parse.osu import TWO_RANKS
 from assay.prove import transports
@@ -203,6 +193,9 @@ class _Answered:
         self.collective = self.pattern.startswith("collective") and "latency" in parsed.units
         #: Whether the path is known: a log shows it, or there is no other one.
         self.sure = bool(self.ways) or not (self.pattern or self.nccl)
+        #: What a low value means: a port beside an output may not have carried its bytes.
+        said = self.hardware.get("link", ("", ""))[1] == stated.SAID and self.pattern
+        self.low = Verdict.INCONCLUSIVE if said and not self.ways else Verdict.FAIL
         #: What a good value rests on, and what the text does not say.
         self.given, self.doubts = f"the bytes took {self.name}", dict[str, str]()
         self.share = ""  # of the node's peak, if nothing says whether that is right
@@ -213,6 +206,8 @@ class _Answered:
         self.reasons = [(Verdict.FAIL, problem) for problem in parsed.problems[self.log :]]
         if not (parsed.complete or self.log):
             self.reasons.append((Verdict.FAIL, "the output is not whole"))
+        if not self.reasons:
+            self._broken()
         fall_backs = (parsed.facts.get("path") or {}).get("fall_backs", ())
         self.reasons += [(Verdict.INCONCLUSIVE, f"NCCL: {said}") for said in fall_backs[:4]]
         if self.link is not None:
@@ -224,6 +219,16 @@ class _Answered:
             self._values()
 
     # --- the pieces of evidence
+
+    def _broken(self) -> None:
+        """Whether a line beside the numbers reports the end of a process, or of a device."""
+        begin, end = self.sent.line - 1, self.sent.text.count("\n") + 1
+        lines = filter(BROKE.search, self.sent.around.split("\n")[begin:end])
+        for line in [line for line in lines if "ignoring" not in line.lower()][:1]:
+            said = (
+                f"the text also says {line.strip()[:120]!r}: find out what broke, and run it again"
+            )
+            self.reasons.append((Verdict.INCONCLUSIVE, said))
 
     def _curves(self) -> None:
         """Whether each curve can be, and whether a path carries its long messages, too."""
@@ -311,12 +316,12 @@ class _Answered:
         self.compared, share, least = True, best / link, LEAST_ALONE if alone else LEAST_OF_LINK
         verdict, wanted = Verdict.PASS, f"at least {least:.0%} is expected"
         # Where a switch adds (NVLS), a link carries a byte once and the bus bandwidth counts two.
-        if share > MOST_OF_PEAK * (2 if self.nccl else 1):
+        if share > peaks.MOST_OF_PEAK * (2 if self.nccl else 1):
             verdict, wanted = Verdict.INCONCLUSIVE, "is it another link, or are they several?"
         elif share < least and both:
             verdict, wanted = Verdict.INCONCLUSIVE, "measure one direction: both may share a bus"
         elif share < least:
-            verdict, self.meaning = Verdict.FAIL, "slow"
+            verdict, self.meaning = self.low, "slow"
         said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"
         self.reasons.append((verdict, f"{said}; {wanted}"))
         low = [(rate, size) for rate, size in rates if size >= curves.LONG]
@@ -325,7 +330,7 @@ class _Answered:
             if worst < least * link:
                 said = f"messages of {size_in_words(at)} moved at {number(worst)} MB/s"
                 said = f"{said}, {worst / link:.0%} of {self.name}; {wanted}"
-                self.reasons.append((Verdict.FAIL, said))
+                self.reasons.append((self.low, said))
                 self.meaning = self.meaning or "falls"
 
     def _values(self) -> None:
@@ -347,13 +352,16 @@ class _Answered:
             except ReferencesError as error:
                 why = str(error)
                 continue
-            if isinstance(expected, Recorded) or (expected.yardstick == ANY and self.asked.named):
+            if isinstance(expected, judge.Recorded) or (
+                expected.yardstick == ANY and self.asked.named
+            ):
                 continue
             said = judge.judge([value], expected)
-            verdict, bad = said.verdict, said.verdict is not Verdict.PASS
+            bad, own = said.verdict is not Verdict.PASS, expected.yardstick == ANY
             above = bad and value > (expected.upper_bound or value)
-            if above and peak:  # the named part may be another one
-                verdict = Verdict.INCONCLUSIVE
+            # The named part may be another one, or not have carried the bytes.
+            unsure = (above and peak) or not (own or self.asked.named or self.low is Verdict.FAIL)
+            verdict = Verdict.INCONCLUSIVE if bad and unsure else said.verdict
             if case["test"] in _OF_NODES and peak:
                 if self.doubts and bad and not above:
                     self.share = f", {value / peak.value:.0%} of {peak.what}"
@@ -386,7 +394,7 @@ class _Answered:
 
     def _expected(
         self, references: References, case: Mapping[str, Any], name: str, unit: str
-    ) -> tuple[Reference | Recorded, Peak | None]:
+    ) -> tuple[Reference | judge.Recorded, Peak | None]:
         """The strongest yardstick of a metric, and the peak that it is a share of.
 
         :raises ReferencesError: the references of the site have nothing for it.
@@ -394,7 +402,7 @@ class _Answered:
         of = _PEAKS.get(str(case["test"]), ("link.bandwidth",))
         if "host" in name:  # a copy between host and GPU
             of = ("pcie.bandwidth",)
-        bare: Reference | Recorded | ReferencesError
+        bare: Reference | judge.Recorded | ReferencesError
         try:
             bare = references.find(case, name, unit, None, self.parts)
         except ReferencesError as error:

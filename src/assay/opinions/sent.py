@@ -70,7 +70,13 @@ def _asked(args: argparse.Namespace) -> Asked:
 def _pairs(words: Sequence[str], like: str) -> dict[str, str]:
     if wrong := [word for word in words if not re.fullmatch(r"\w+=.+", word)]:
         raise ReferencesError(f"{wrong[0]!r}: write it like {like}")
-    return dict(word.split("=", 1) for word in words)
+    said = dict(word.split("=", 1) for word in words)
+    if twice := [word for word in words if word.split("=", 1)[1] != said[word.split("=", 1)[0]]]:
+        raise ReferencesError(f"{twice[0]!r}: said twice with different values")
+    for key in ("sockets", "cores"):
+        if not re.fullmatch(r"[1-9]\d{0,6}", said.get(key, "1"), re.ASCII):
+            raise ReferencesError(f"{key}={said[key]}: not a whole number above 0")
+    return said
 
 
 # --- the texts

@@ -58,9 +58,6 @@ _ALONE = re.compile(r"IMB-\S+ Ping\w+\b.*|\w*_lat\w*|NPmpi")
 _ONE_SIDE = re.compile(r"osu_(put|get|acc|get_acc|fop|cas)_.*")
 _BOTH_WAYS = re.compile(r"osu_(put_)?bibw|IMB-\S+ (Biband|PingPing)")
 
-#: Lanes of UCX between nodes.
-_AWAY = re.compile(r"(rc|dc|ud|gga|tcp|srd)[_/]")
-
 #: Kind of link -> the lanes of UCX and the ways of NCCL that use it.
 _LINKS = {
     "infiniband": re.compile(r"(rc|dc|ud|gga)_\w+/.*|NET/IB.*"),
@@ -77,21 +74,12 @@ _PEAKS = {
     "Hpcc": (),
 }
 
-#: Implementations of BabelStream that no processor runs.
-_GPU_ONLY = ("CUDA", "HIP")
-
-#: Tests of a node's processors -> whether the ranks may have been on several nodes.
-_OF_NODES = {"Stream": False, "BabelStream": False, "Hpl": True, "Hpcg": True}
+#: Tests of a node's processors.
+_OF_NODES = ("Stream", "BabelStream", "Hpl", "Hpcg")
 
 #: The least that memory must hold, so that the caches do not: a multiple of the last level, and a
 #: size [B] where that is not known. HPL fills at least this share of the memory.
 BEYOND_CACHES, BEYOND_ANY_CACHE, FILLS = 4, 1 << 32, 0.4
-
-#: What a point of HPCG takes: 27 nonzeros of 12 B [B].
-POINT_OF_HPCG = 324
-
-#: EPYC 7002 and 7003 with less than this for each socket [B] have half the fabric (floors.yaml).
-WHOLE_FABRIC = 128 << 20
 
 #: What looks wrong -> what it usually means.
 CAUSES = {
@@ -103,10 +91,6 @@ CAUSES = {
     "channels or far from them, or a clock that is held low",
     "dent": "usually other work in that moment, or a switch of protocols: run it again",
 }
-
-
-#: Families that measure a GPU by itself.
-_OF_GPUS = ("babelstream", "nvbandwidth", "bandwidth-test")
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -194,8 +178,8 @@ class _Answered:
         #: Whether the path is known: a log shows it, or there is no other one.
         self.sure = bool(self.ways) or not (self.pattern or self.nccl)
         #: What a low value means: a port beside an output may not have carried its bytes.
-        said = self.hardware.get("link", ("", ""))[1] == stated.SAID and self.pattern
-        self.low = Verdict.INCONCLUSIVE if said and not self.ways else Verdict.FAIL
+        known = self.ways or "link" in asked.hardware or not (self.name and self.pattern)
+        self.low = Verdict.FAIL if known else Verdict.INCONCLUSIVE
         #: What a good value rests on, and what the text does not say.
         self.given, self.doubts = f"the bytes took {self.name}", dict[str, str]()
         self.share = ""  # of the node's peak, if nothing says whether that is right
@@ -232,12 +216,13 @@ class _Answered:
 
     def _curves(self) -> None:
         """Whether each curve can be, and whether a path carries its long messages, too."""
+        intel = re.search(r"(?m)^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", self.sent.text)
         for of, rows in _tables(self.parsed).items():
             if not self.pattern or not curves.column(rows):
                 continue
             most = self.link if curves.column(rows) == "latency" else None
             pairs = 1 if self.parsed.program in TWO_RANKS else None
-            by = curves.judged_as(self.pattern, False, _mpi(self.sent.text))
+            by = curves.judged_as(self.pattern, False, "intelmpi" if intel else "openmpi")
             said = judge.judge_ratios([curves.ratios(rows, by, peak=most, pairs=pairs)])
             if said.verdict is not Verdict.PASS:
                 self.reasons.append((said.verdict, f"{of} {said.why}".strip()))
@@ -262,7 +247,8 @@ class _Answered:
         """Whether longer messages move much slower than shorter ones, from one size on."""
         rates = [(size, size / time) for size, time in curves.times(rows) if size]
         best = list(accumulate((rate for _, rate in rates), max))
-        away = self.link or self.pattern == "gpu" or any(map(_AWAY.match, self.ways))
+        lanes = any(re.match("(rc|dc|ud|gga|tcp|srd)[_/]", way) for way in self.ways)
+        away = self.link or self.pattern == "gpu" or lanes
         most_falls = FALLS if away else FALLS_IN_CACHES
         slower = [
             (most / rate, size, rate, most)
@@ -342,7 +328,10 @@ class _Answered:
         self.doubts = self._doubts(found[0][0]) if found else {}
         for case, name, value, unit in found:
             told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
-            on_gpu = "gpu" in self.parts or self.parsed.facts.get("implementation") in _GPU_ONLY
+            on_gpu = "gpu" in self.parts or self.parsed.facts.get("implementation") in (
+                "CUDA",
+                "HIP",
+            )
             if case["test"] == "BabelStreamGpu" and not on_gpu:  # Java, Julia, TBB...
                 continue
             if case["test"] in ("Hpl", "Hpcg") and self._fills():
@@ -484,7 +473,8 @@ class _Answered:
                 doubts[f"a full memory: {node.modules} modules are in {channels} channels"] = (
                     "compare it with a node of the same modules"
                 )
-            half = node.cache < WHOLE_FABRIC * node.sockets
+            # EPYC 7002 and 7003 with less cache for each socket have half the fabric (floors.yaml).
+            half = node.cache < (128 << 20) * node.sockets
             if name in ("epyc-rome", "epyc-milan") and half:
                 doubts["whether this model has the whole fabric: those of few dies have not"] = SHOW
         return doubts
@@ -503,7 +493,8 @@ class _Answered:
             order = max((int(row["n"]) for row in self.parsed.rows), default=0)
             return 0 < FILLS * node.memory * self._nodes() <= 8 * order**2
         if self.parsed.family == "hpcg":
-            return bool(POINT_OF_HPCG * math.prod(facts["size"]) >= least)
+            # A point has 27 nonzeros of 12 B.
+            return bool(27 * 12 * math.prod(facts["size"]) >= least)
         array = facts.get("array", 0)
         array *= facts.get("element", 8) if self.parsed.family == "stream" else 1
         return bool(array >= least)
@@ -584,7 +575,8 @@ class _Answered:
         if not self.compared and self.doubts:
             return next(iter(self.doubts.values()))
         if not self.compared:
-            like = "gpu=h100-sxm5-80gb" if self.parsed.family in _OF_GPUS else ""
+            gpus = self.parsed.family in ("babelstream", "nvbandwidth", "bandwidth-test")
+            like = "gpu=h100-sxm5-80gb" if gpus else ""
             if self.collective:
                 return (
                     "send osu_latency and osu_bw between two of these nodes, or compare it with a "
@@ -618,9 +610,7 @@ def measured(parsed: Parsed) -> str:
     if not rows:
         return ""
     best = _TELLING[column](rows, key=lambda row: float(row[column]))
-    at = (
-        [size_in_words(_size(best)) if _size(best) else str(best["size"])] if "size" in best else []
-    )
+    at = [size_in_words(n) if (n := _size(best)) else str(best["size"])] if "size" in best else []
     at += [str(best[name]) for name in ("function", "kernel", "operation") if name in best]
     ranks = parsed.facts.get("ranks")
     at += [f"{ranks:g} ranks"] if isinstance(ranks, (int, float)) and ranks > 1 else []
@@ -645,12 +635,6 @@ def size_in_words(size: int) -> str:
 @cache
 def _references(site: Path) -> References:
     return References.load(site / "references.yaml")
-
-
-def _mpi(text: str) -> str:
-    """The MPI of an output, by the word of its extra, where its own lines say it."""
-    intel = re.search(r"^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", text, re.MULTILINE)
-    return "intelmpi" if intel else "openmpi"
 
 
 def _pattern(parsed: Parsed) -> str:

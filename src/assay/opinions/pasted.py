@@ -14,7 +14,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -375,9 +375,5 @@ def _is_whole(lines: Sequence[str]) -> bool:
     rows = [line.split() for line in lines if re.match(r"\s*\d", line)]
     if not re.match(r"\s*\d", lines[-1]) or len(rows) < 2:
         return True
-    return _digits(rows[-1]) == _digits(rows[-2])
-
-
-def _digits(row: Iterable[str]) -> list[int]:
-    """The digits after the point of each value."""
-    return [len(value.partition(".")[2]) for value in row]
+    digits = [[len(value.partition(".")[2]) for value in row] for row in rows[-2:]]
+    return digits[0] == digits[1]

@@ -49,10 +49,6 @@ _MEMORY = re.compile(
 _BYTES = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-#: Who says so, if it is the text: a part of the node, which the program may not have used.
-SAID = "as the output says"
-
-
 class Node(NamedTuple):
     """The node of a text: 0 stands for what it does not state, or states in two ways.
 
@@ -118,11 +114,11 @@ def hardware_of(
     models = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
     one_board = parsed.family == "nccl-tests" and parsed.facts.get("nodes", 1) == 1
     # A part of a text stands after empty lines, over which no pattern may search again and again.
-    for text in (re.sub(r"\n{2,}", "\n", text) for text in texts):
+    for text in (re.sub(r"\n\s*\n", "\n", text) for text in texts):
         for role, name in _parts_of(text, models, site).items():
             if one_board and role == "link":  # its ports carry nothing between its GPUs
                 continue
-            own, by = found.setdefault(role, (name, SAID))
+            own, by = found.setdefault(role, (name, "as the output says"))
             if own != name and by == "stated":
                 found[role] = own, f"stated; the output says {name}"
     if one_board and "link" not in found and "gpu" in found:

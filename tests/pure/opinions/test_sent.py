@@ -443,9 +443,12 @@ def test_an_archive_that_holds_too_much_is_named_and_not_read(monkeypatch, tmp_p
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--case=sockets=two"], "sockets=two: not a whole number above 0"),
-        (["--case=cores=0"], "cores=0: not a whole number above 0"),
-        (["--case=cores=1", "--case=cores=2"], "'cores=1': said twice with different values"),
+        (
+            ["--case=sockets=two"],
+            "'sockets=two': write it like --case partition=NAME or --case cores=64",
+        ),
+        (["--case=cores=0"], "'cores=0': write it like --case partition=NAME or --case cores=64"),
+        (["--case=cores=1", "--case=cores=2"], "cores=1 cores=2: two values of one name"),
     ],
 )
 def test_wrong_words_of_the_caller(judged, options, why):

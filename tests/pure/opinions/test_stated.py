@@ -289,5 +289,5 @@ def test_what_the_caller_says_against_the_text_is_shown(judged):
 
 @pytest.mark.parametrize("blanks", ["\t" * 200_000 + "x\n", (" " * 400 + "\n") * 4000])
 def test_blanks_cost_no_time(blanks):
-    assert named(blanks + MILAN) == {"processor": "epyc-milan"}
+    assert named(blanks + MILAN + dimms(1)) == {"processor": "epyc-milan", "memory": "ddr4-3200"}
     assert pasted._without_machine(MILAN + blanks + MILAN).strip() in ("", "x")

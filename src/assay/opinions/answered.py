@@ -41,9 +41,6 @@ LEAST_OF_LINK, LEAST_ALONE = 0.7, 0.35
 #: also waits for the way there and back, so it must be longer (``curves.LONG``).
 LONG_OF_NCCL, LONG_OF_MANY = 1 << 26, 1 << 16
 
-#: What no path between the GPUs of a node carries but NVLink [MB/s]: a slot of PCIe 6 has 121 GB/s.
-BEYOND_PCIE = 130_000
-
 #: How much slower than a smaller message a longer one moves, in one direction between two ranks:
 #: within a node, where messages outgrow a cache, and elsewhere. Of some 200 healthy curves of
 #: others (aistabci/abci2.0benchmark, stackhpc/hpc-tests, hpc-uk/archer-benchmarks) none fell by
@@ -190,8 +187,7 @@ class _Answered:
         self.reasons = [(Verdict.FAIL, problem) for problem in parsed.problems[self.log :]]
         if not (parsed.complete or self.log):
             self.reasons.append((Verdict.FAIL, "the output is not whole"))
-        if not self.reasons:
-            self._broken()
+        self._broken()
         fall_backs = (parsed.facts.get("path") or {}).get("fall_backs", ())
         self.reasons += [(Verdict.INCONCLUSIVE, f"NCCL: {said}") for said in fall_backs[:4]]
         if self.link is not None:
@@ -297,7 +293,8 @@ class _Answered:
             return
         best, _ = max(rates)
         in_a_node = self.nccl and parsed.facts.get("nodes") == 1
-        if in_a_node and self.name.startswith("nvlink") and best > BEYOND_PCIE:
+        # Only NVLink carries so much between the GPUs of a node: a slot of PCIe 6 has 121 GB/s.
+        if in_a_node and self.name.startswith("nvlink") and best > 130_000:
             self.sure = True
         self.compared, share, least = True, best / link, LEAST_ALONE if alone else LEAST_OF_LINK
         verdict, wanted = Verdict.PASS, f"at least {least:.0%} is expected"
@@ -540,8 +537,9 @@ class _Answered:
         good = [why for its, why in self.reasons[::-1] if its in judge.GREEN]
         path = f"; path {', '.join(self.ways)}" if self.ways else ""
         if self.log:
-            shown = ", ".join(self.ways) or "no path"
-            return f"a log of UCX alone: it shows {shown}, and no number"
+            return (
+                f"a log of UCX alone: it shows {', '.join(self.ways) or 'no path'}, and no number"
+            )
         if parsed.problems or not parsed.complete:
             return f"{what} did not end well: {bad[0]}"
         what = f"{what} measured {its}" if (its := measured(parsed)) else what

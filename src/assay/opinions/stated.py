@@ -136,10 +136,10 @@ def _parts_of(text: str, models: Sequence[str], site: Path) -> dict[str, str]:
         for state, rate, gbit, layer in _PORT.findall(text)
         if state.lower() in ("", "active")
     ]
-    named = {"gpu": _part(site, "gpu", frozenset(models))}
-    named |= {"link": _part(site, "link", frozenset(ports))}
-    named |= _processor_and_memory(text, site)
-    return {role: name for role, name in named.items() if name}
+    found = {
+        role: _part(site, role, frozenset(w)) for role, w in (("gpu", models), ("link", ports))
+    }
+    return {role: name for role, name in found.items() if name} | _processor_and_memory(text, site)
 
 
 def _processor_and_memory(text: str, site: Path) -> dict[str, str]:

@@ -133,7 +133,6 @@ class Asked(msgspec.Struct, frozen=True):
     named: bool = False
 
 
-_WITNESS = "nodes, other work, exit code: no launch was witnessed, and a text can be changed"
 _LOGGED = "the path: UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO, would show it"
 #: What a text lacks that is to say how fast a node should be.
 SHOW = (
@@ -508,7 +507,9 @@ class _Answered:
         return judge.worst([own, *(each for each, _ in self.reasons if each in judge.RED)])
 
     def said(self) -> Answer:
-        unknown = [_WITNESS]
+        unknown = [
+            "nodes, other work, exit code: no launch was witnessed, and a text can be changed"
+        ]
         if "processor" in self.parts and "processor" not in self.asked.hardware:
             unknown.append("whether it ran on the node that lscpu describes")
         if not self.sure:

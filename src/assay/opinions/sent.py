@@ -62,12 +62,9 @@ def _asked(args: argparse.Namespace) -> Asked:
     return Asked(site, hardware, case, bool(args.site))
 
 
-#: A word of the caller, of which two count something.
-_PAIR = r"(?:sockets|cores)=[1-9]\d{0,6}|(?!(?:sockets|cores)=)\w+=.+"
-
-
 def _pairs(words: Sequence[str], like: str) -> dict[str, str]:
-    if wrong := [word for word in words if not re.fullmatch(_PAIR, word, re.ASCII)]:
+    looks = r"(?:sockets|cores)=[1-9]\d{0,6}|(?!(?:sockets|cores)=)\w+=.+"
+    if wrong := [word for word in words if not re.fullmatch(looks, word, re.ASCII)]:
         raise ReferencesError(f"{wrong[0]!r}: write it like {like}")
     said = dict(word.split("=", 1) for word in words)
     if len(said) < len({*words}):

@@ -85,7 +85,7 @@ def node_of(text: str, case: Mapping[str, str]) -> Node:
     level = re.fullmatch(r"(\d+(?:\.\d+)?) ([KMG])iB \(.*\)", only(r"L3(?: cache)?:\s+(\S.*?)"))
     memory = {*_MEMORY.findall(text)}
     modules = re.findall(r"^[ \t]+Configured (?:Memory|Clock) Speed: \d+ M", text, re.MULTILINE)
-    nodes = max(text.count("\nHandle 0x0000,"), len(re.findall(r"(?m)^Architecture:", text)), 1)
+    nodes = max(text.count("# dmidecode "), len(re.findall(r"(?m)^Architecture:", text)), 1)
     value, unit = memory.pop() if len(memory) == 1 else ("0", "G")
     return Node(
         sockets,

@@ -87,7 +87,7 @@ def times(rows: Rows) -> list[tuple[int, float]]:
     known = {
         int(row["size"]): time_of(int(row["size"]), float(row[name]))
         for row in rows
-        if float(row[name]) > 0
+        if float(row[name]) > 0 and int(row["size"]) >= 0
     }
     return sorted((size, time) for size, time in known.items() if time > 0)
 

@@ -20,20 +20,10 @@ from typing import Any
 import msgspec
 
 from assay import judge, metrics
-from assay.judge import (
-    Peak,
-    Recorded,
-    Reference,
-    References,
-    ReferencesError,
-    Verdict,
-    curves,
-    peaks,
-)
-from assay.judge.peaks import MOST_OF_PEAK
+from assay.judge import Peak, Reference, References, ReferencesError, Verdict, curves, peaks
 from assay.judge.references import ANY
 from assay.opinions import stated
-from assay.opinions.pasted import Sent
+from assay.opinions.pasted import BROKE, Sent
 from assay.parse import Parsed, hpl
 from assay.parse.osu import TWO_RANKS
 from assay.prove import transports
@@ -51,9 +41,6 @@ LEAST_OF_LINK, LEAST_ALONE = 0.7, 0.35
 #: also waits for the way there and back, so it must be longer (``curves.LONG``).
 LONG_OF_NCCL, LONG_OF_MANY = 1 << 26, 1 << 16
 
-#: What no path between the GPUs of a node carries but NVLink [MB/s]: a slot of PCIe 6 has 121 GB/s.
-BEYOND_PCIE = 130_000
-
 #: How much slower than a smaller message a longer one moves, in one direction between two ranks:
 #: within a node, where messages outgrow a cache, and elsewhere. Of some 200 healthy curves of
 #: others (aistabci/abci2.0benchmark, stackhpc/hpc-tests, hpc-uk/archer-benchmarks) none fell by
@@ -67,9 +54,6 @@ _PAIR = re.compile(r"IMB-\S+ PingPong\b.*|ib_.*|NPmpi|ucx_perf.*|osu_(put|get)_b
 _ALONE = re.compile(r"IMB-\S+ Ping\w+\b.*|\w*_lat\w*|NPmpi")
 _ONE_SIDE = re.compile(r"osu_(put|get|acc|get_acc|fop|cas)_.*")
 _BOTH_WAYS = re.compile(r"osu_(put_)?bibw|IMB-\S+ (Biband|PingPing)")
-
-#: Lanes of UCX between nodes.
-_AWAY = re.compile(r"(rc|dc|ud|gga|tcp|srd)[_/]")
 
 #: Kind of link -> the lanes of UCX and the ways of NCCL that use it.
 _LINKS = {
@@ -87,21 +71,12 @@ _PEAKS = {
     "Hpcc": (),
 }
 
-#: Implementations of BabelStream that no processor runs.
-_GPU_ONLY = ("CUDA", "HIP")
-
-#: Tests of a node's processors -> whether the ranks may have been on several nodes.
-_OF_NODES = {"Stream": False, "BabelStream": False, "Hpl": True, "Hpcg": True}
+#: Tests of a node's processors.
+_OF_NODES = ("Stream", "BabelStream", "Hpl", "Hpcg")
 
 #: The least that memory must hold, so that the caches do not: a multiple of the last level, and a
 #: size [B] where that is not known. HPL fills at least this share of the memory.
 BEYOND_CACHES, BEYOND_ANY_CACHE, FILLS = 4, 1 << 32, 0.4
-
-#: What a point of HPCG takes: 27 nonzeros of 12 B [B].
-POINT_OF_HPCG = 324
-
-#: EPYC 7002 and 7003 with less than this for each socket [B] have half the fabric (floors.yaml).
-WHOLE_FABRIC = 128 << 20
 
 #: What looks wrong -> what it usually means.
 CAUSES = {
@@ -113,10 +88,6 @@ CAUSES = {
     "channels or far from them, or a clock that is held low",
     "dent": "usually other work in that moment, or a switch of protocols: run it again",
 }
-
-
-#: Families that measure a GPU by itself.
-_OF_GPUS = ("babelstream", "nvbandwidth", "bandwidth-test")
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -162,7 +133,6 @@ class Asked(msgspec.Struct, frozen=True):
     named: bool = False
 
 
-_WITNESS = "nodes, other work, exit code: no launch was witnessed, and a text can be changed"
 _LOGGED = "the path: UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO, would show it"
 #: What a text lacks that is to say how fast a node should be.
 SHOW = (
@@ -203,6 +173,9 @@ class _Answered:
         self.collective = self.pattern.startswith("collective") and "latency" in parsed.units
         #: Whether the path is known: a log shows it, or there is no other one.
         self.sure = bool(self.ways) or not (self.pattern or self.nccl)
+        #: What a low value means: a port beside an output may not have carried its bytes.
+        known = self.ways or "link" in asked.hardware or not (self.name and self.pattern)
+        self.low = Verdict.FAIL if known else Verdict.INCONCLUSIVE
         #: What a good value rests on, and what the text does not say.
         self.given, self.doubts = f"the bytes took {self.name}", dict[str, str]()
         self.share = ""  # of the node's peak, if nothing says whether that is right
@@ -213,6 +186,7 @@ class _Answered:
         self.reasons = [(Verdict.FAIL, problem) for problem in parsed.problems[self.log :]]
         if not (parsed.complete or self.log):
             self.reasons.append((Verdict.FAIL, "the output is not whole"))
+        self._broken()
         fall_backs = (parsed.facts.get("path") or {}).get("fall_backs", ())
         self.reasons += [(Verdict.INCONCLUSIVE, f"NCCL: {said}") for said in fall_backs[:4]]
         if self.link is not None:
@@ -225,14 +199,25 @@ class _Answered:
 
     # --- the pieces of evidence
 
+    def _broken(self) -> None:
+        """Whether a line beside the numbers reports the end of a process, or of a device."""
+        begin, end = self.sent.line - 1, self.sent.text.count("\n") + 1
+        lines = filter(BROKE.search, self.sent.around.split("\n")[begin:end])
+        for line in [line for line in lines if "ignoring" not in line.lower()][:1]:
+            said = (
+                f"the text also says {line.strip()[:120]!r}: find out what broke, and run it again"
+            )
+            self.reasons.append((Verdict.INCONCLUSIVE, said))
+
     def _curves(self) -> None:
         """Whether each curve can be, and whether a path carries its long messages, too."""
+        intel = re.search(r"(?m)^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", self.sent.text)
         for of, rows in _tables(self.parsed).items():
             if not self.pattern or not curves.column(rows):
                 continue
             most = self.link if curves.column(rows) == "latency" else None
             pairs = 1 if self.parsed.program in TWO_RANKS else None
-            by = curves.judged_as(self.pattern, False, _mpi(self.sent.text))
+            by = curves.judged_as(self.pattern, False, "intelmpi" if intel else "openmpi")
             said = judge.judge_ratios([curves.ratios(rows, by, peak=most, pairs=pairs)])
             if said.verdict is not Verdict.PASS:
                 self.reasons.append((said.verdict, f"{of} {said.why}".strip()))
@@ -257,7 +242,8 @@ class _Answered:
         """Whether longer messages move much slower than shorter ones, from one size on."""
         rates = [(size, size / time) for size, time in curves.times(rows) if size]
         best = list(accumulate((rate for _, rate in rates), max))
-        away = self.link or self.pattern == "gpu" or any(map(_AWAY.match, self.ways))
+        lanes = any(re.match("(rc|dc|ud|gga|tcp|srd)[_/]", way) for way in self.ways)
+        away = self.link or self.pattern == "gpu" or lanes
         most_falls = FALLS if away else FALLS_IN_CACHES
         slower = [
             (most / rate, size, rate, most)
@@ -306,17 +292,18 @@ class _Answered:
             return
         best, _ = max(rates)
         in_a_node = self.nccl and parsed.facts.get("nodes") == 1
-        if in_a_node and self.name.startswith("nvlink") and best > BEYOND_PCIE:
+        # Only NVLink carries so much between the GPUs of a node: a slot of PCIe 6 has 121 GB/s.
+        if in_a_node and self.name.startswith("nvlink") and best > 130_000:
             self.sure = True
         self.compared, share, least = True, best / link, LEAST_ALONE if alone else LEAST_OF_LINK
         verdict, wanted = Verdict.PASS, f"at least {least:.0%} is expected"
         # Where a switch adds (NVLS), a link carries a byte once and the bus bandwidth counts two.
-        if share > MOST_OF_PEAK * (2 if self.nccl else 1):
+        if share > peaks.MOST_OF_PEAK * (2 if self.nccl else 1):
             verdict, wanted = Verdict.INCONCLUSIVE, "is it another link, or are they several?"
         elif share < least and both:
             verdict, wanted = Verdict.INCONCLUSIVE, "measure one direction: both may share a bus"
         elif share < least:
-            verdict, self.meaning = Verdict.FAIL, "slow"
+            verdict, self.meaning = self.low, "slow"
         said = f"it reached {number(best)} MB/s in one direction, {share:.0%} of {self.name}"
         self.reasons.append((verdict, f"{said}; {wanted}"))
         low = [(rate, size) for rate, size in rates if size >= curves.LONG]
@@ -325,7 +312,7 @@ class _Answered:
             if worst < least * link:
                 said = f"messages of {size_in_words(at)} moved at {number(worst)} MB/s"
                 said = f"{said}, {worst / link:.0%} of {self.name}; {wanted}"
-                self.reasons.append((Verdict.FAIL, said))
+                self.reasons.append((self.low, said))
                 self.meaning = self.meaning or "falls"
 
     def _values(self) -> None:
@@ -337,7 +324,10 @@ class _Answered:
         self.doubts = self._doubts(found[0][0]) if found else {}
         for case, name, value, unit in found:
             told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
-            on_gpu = "gpu" in self.parts or self.parsed.facts.get("implementation") in _GPU_ONLY
+            on_gpu = "gpu" in self.parts or self.parsed.facts.get("implementation") in (
+                "CUDA",
+                "HIP",
+            )
             if case["test"] == "BabelStreamGpu" and not on_gpu:  # Java, Julia, TBB...
                 continue
             if case["test"] in ("Hpl", "Hpcg") and self._fills():
@@ -347,13 +337,16 @@ class _Answered:
             except ReferencesError as error:
                 why = str(error)
                 continue
-            if isinstance(expected, Recorded) or (expected.yardstick == ANY and self.asked.named):
+            if isinstance(expected, judge.Recorded) or (
+                expected.yardstick == ANY and self.asked.named
+            ):
                 continue
             said = judge.judge([value], expected)
-            verdict, bad = said.verdict, said.verdict is not Verdict.PASS
+            bad, own = said.verdict is not Verdict.PASS, expected.yardstick == ANY
             above = bad and value > (expected.upper_bound or value)
-            if above and peak:  # the named part may be another one
-                verdict = Verdict.INCONCLUSIVE
+            # The named part may be another one, or not have carried the bytes.
+            unsure = (above and peak) or not (own or self.asked.named or self.low is Verdict.FAIL)
+            verdict = Verdict.INCONCLUSIVE if bad and unsure else said.verdict
             if case["test"] in _OF_NODES and peak:
                 if self.doubts and bad and not above:
                     self.share = f", {value / peak.value:.0%} of {peak.what}"
@@ -386,7 +379,7 @@ class _Answered:
 
     def _expected(
         self, references: References, case: Mapping[str, Any], name: str, unit: str
-    ) -> tuple[Reference | Recorded, Peak | None]:
+    ) -> tuple[Reference | judge.Recorded, Peak | None]:
         """The strongest yardstick of a metric, and the peak that it is a share of.
 
         :raises ReferencesError: the references of the site have nothing for it.
@@ -394,7 +387,7 @@ class _Answered:
         of = _PEAKS.get(str(case["test"]), ("link.bandwidth",))
         if "host" in name:  # a copy between host and GPU
             of = ("pcie.bandwidth",)
-        bare: Reference | Recorded | ReferencesError
+        bare: Reference | judge.Recorded | ReferencesError
         try:
             bare = references.find(case, name, unit, None, self.parts)
         except ReferencesError as error:
@@ -476,7 +469,8 @@ class _Answered:
                 doubts[f"a full memory: {node.modules} modules are in {channels} channels"] = (
                     "compare it with a node of the same modules"
                 )
-            half = node.cache < WHOLE_FABRIC * node.sockets
+            # EPYC 7002 and 7003 with less cache for each socket have half the fabric (floors.yaml).
+            half = node.cache < (128 << 20) * node.sockets
             if name in ("epyc-rome", "epyc-milan") and half:
                 doubts["whether this model has the whole fabric: those of few dies have not"] = SHOW
         return doubts
@@ -495,7 +489,8 @@ class _Answered:
             order = max((int(row["n"]) for row in self.parsed.rows), default=0)
             return 0 < FILLS * node.memory * self._nodes() <= 8 * order**2
         if self.parsed.family == "hpcg":
-            return bool(POINT_OF_HPCG * math.prod(facts["size"]) >= least)
+            # A point has 27 nonzeros of 12 B.
+            return bool(27 * 12 * math.prod(facts["size"]) >= least)
         array = facts.get("array", 0)
         array *= facts.get("element", 8) if self.parsed.family == "stream" else 1
         return bool(array >= least)
@@ -512,7 +507,9 @@ class _Answered:
         return judge.worst([own, *(each for each, _ in self.reasons if each in judge.RED)])
 
     def said(self) -> Answer:
-        unknown = [_WITNESS]
+        unknown = [
+            "nodes, other work, exit code: no launch was witnessed, and a text can be changed"
+        ]
         if "processor" in self.parts and "processor" not in self.asked.hardware:
             unknown.append("whether it ran on the node that lscpu describes")
         if not self.sure:
@@ -541,8 +538,9 @@ class _Answered:
         good = [why for its, why in self.reasons[::-1] if its in judge.GREEN]
         path = f"; path {', '.join(self.ways)}" if self.ways else ""
         if self.log:
-            shown = ", ".join(self.ways) or "no path"
-            return f"a log of UCX alone: it shows {shown}, and no number"
+            return (
+                f"a log of UCX alone: it shows {', '.join(self.ways) or 'no path'}, and no number"
+            )
         if parsed.problems or not parsed.complete:
             return f"{what} did not end well: {bad[0]}"
         what = f"{what} measured {its}" if (its := measured(parsed)) else what
@@ -576,7 +574,8 @@ class _Answered:
         if not self.compared and self.doubts:
             return next(iter(self.doubts.values()))
         if not self.compared:
-            like = "gpu=h100-sxm5-80gb" if self.parsed.family in _OF_GPUS else ""
+            gpus = self.parsed.family in ("babelstream", "nvbandwidth", "bandwidth-test")
+            like = "gpu=h100-sxm5-80gb" if gpus else ""
             if self.collective:
                 return (
                     "send osu_latency and osu_bw between two of these nodes, or compare it with a "
@@ -610,9 +609,7 @@ def measured(parsed: Parsed) -> str:
     if not rows:
         return ""
     best = _TELLING[column](rows, key=lambda row: float(row[column]))
-    at = (
-        [size_in_words(_size(best)) if _size(best) else str(best["size"])] if "size" in best else []
-    )
+    at = [size_in_words(n) if (n := _size(best)) else str(best["size"])] if "size" in best else []
     at += [str(best[name]) for name in ("function", "kernel", "operation") if name in best]
     ranks = parsed.facts.get("ranks")
     at += [f"{ranks:g} ranks"] if isinstance(ranks, (int, float)) and ranks > 1 else []
@@ -637,12 +634,6 @@ def size_in_words(size: int) -> str:
 @cache
 def _references(site: Path) -> References:
     return References.load(site / "references.yaml")
-
-
-def _mpi(text: str) -> str:
-    """The MPI of an output, by the word of its extra, where its own lines say it."""
-    intel = re.search(r"^\[\d+\] MPI startup\(\)|Intel\(R\) MPI", text, re.MULTILINE)
-    return "intelmpi" if intel else "openmpi"
 
 
 def _pattern(parsed: Parsed) -> str:

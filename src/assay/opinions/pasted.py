@@ -14,7 +14,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ _MOST = 0.7
 #: Around the output of a program: the prompt and the echo of a shell, modules, dates, times, and
 #: remarks of a scheduler that ended nothing.
 _AROUND = re.compile(
-    r"[\w.-]+@[\w.-]+[:\s][^#$%>]*[#$%>](?: .*)?|\[[\w.-]+@[\w.-]+ [^\]]*\][#$%](?: .*)?|[$%] \S.*"
+    r"(?:[\w.-]+@[\w.-]+[:\s][^#$%>]*[#$%>]|\[[\w.-]+@[\w.-]+ [^\]]*\][#$%]|[$%])(?: .*)?"
     r"|\+{1,4} \S.*|Loading \S+(?:/\S+)?.*|(?:module|ml) (?:load|purge|list|use|swap).*"
     r"|Currently Loaded Modules?:?.*|The following have been reloaded.*|Lmod .*"
     r"|(?:real|user|sys)\s+\d+m[\d.,]+s|[\d.]+user [\d.]+system .*"
@@ -84,9 +84,21 @@ _OF_MACHINE = re.compile(
     r"\s*[\w#(][^:\n]{0,60}:(?:\s.*)?|[|+].*|(?:Getting )?SMBIOS .*|GPU\d+\s.*|\s*|\t.*"
 )
 
+#: Lines of a machine that have the words of a failure, and report none.
+_COUNTS = re.compile(
+    r"Error \w[\w ]*:|(?:ECC|.* ECC)(?: (?:Mode|Errors?))?$|.*\bErrors$|.*: .*\bECC$"
+)
+
+#: What a line has that reports the end of a process, or of a device.
+BROKE = re.compile(
+    rf"{CRASH.pattern}|\(core dumped\)|\bKilled\b|\boom.kill|CANCELLED AT|\bXid \("
+    r"|(?:fell|fallen) off the bus|GPU is lost|uncorrectable ECC error",
+)
 #: What a line that reports a failure has.
 _TROUBLE = re.compile(
-    rf"{CRASH.pattern}|\b(?:errors?|fatal|fail\w*|abort\w*|killed|invalid|signal|timed out)\b",
+    rf"{BROKE.pattern}|\b(?:errors?|fatal|fail\w*|\w*abort\w*|killed|invalid|signal|timed out"
+    r"|refused|denied|cannot|unable|exceeded|lost|terminated|corrupted|died|out of memory"
+    r"|exit code)\b|\bERR!",
     re.IGNORECASE,
 )
 
@@ -174,8 +186,8 @@ def _without_machine(text: str) -> str:
     for at, line in enumerate(lines):
         inside = bool(_MACHINE.match(line) or (inside and _OF_MACHINE.fullmatch(line)))
         inside = inside and not _is_output(line)
-        counts = re.match(r"\s+(?:Error \w|.*\bErrors?$|.*\bECC\b)", line)
-        lines[at] = "" if inside and (counts or _harmless(line)) else line
+        if inside and (_harmless(line) or (line[:1].isspace() and _COUNTS.match(line.strip()))):
+            lines[at] = ""
     return "\n".join(lines)
 
 
@@ -363,9 +375,5 @@ def _is_whole(lines: Sequence[str]) -> bool:
     rows = [line.split() for line in lines if re.match(r"\s*\d", line)]
     if not re.match(r"\s*\d", lines[-1]) or len(rows) < 2:
         return True
-    return _digits(rows[-1]) == _digits(rows[-2])
-
-
-def _digits(row: Iterable[str]) -> list[int]:
-    """The digits after the point of each value."""
-    return [len(value.partition(".")[2]) for value in row]
+    digits = [[len(value.partition(".")[2]) for value in row] for row in rows[-2:]]
+    return digits[0] == digits[1]

@@ -28,12 +28,6 @@ from assay.store.sanitize import line
 #: Most files of a folder or an archive, and the most that all files of an archive hold [B].
 MOST_FILES, MOST_BYTES = 20_000, 1 << 30
 
-#: The worst of several ends is that of the command.
-_WORST = (Exit.FAIL, Exit.UNKNOWN, Exit.INCONCLUSIVE, Exit.PASS)
-
-#: Lines of a text that look like an error, at most.
-_SHOWN = 3
-
 
 def parse_command(args: argparse.Namespace) -> int:
     """Print the answer on each output, with its reasons, as text or as JSON."""
@@ -52,7 +46,8 @@ def parse_command(args: argparse.Namespace) -> int:
             ends.append(Exit.UNKNOWN if said.verdict.startswith("not") else Exit[said.verdict])
     if not ends:
         print(f"assay judge: {' '.join(args.files)}: no file in it", file=sys.stderr)
-    return next((end for end in _WORST if end in ends), Exit.UNKNOWN)
+    worst_first = (Exit.FAIL, Exit.UNKNOWN, Exit.INCONCLUSIVE, Exit.PASS)
+    return next((end for end in worst_first if end in ends), Exit.UNKNOWN)
 
 
 def _asked(args: argparse.Namespace) -> Asked:
@@ -63,14 +58,18 @@ def _asked(args: argparse.Namespace) -> Asked:
         known = [path.parent.name for path in args.folder.glob("*/references.yaml")]
         raise ReferencesError(f"{site}: no such site; {files.nearest(site.name, known)}")
     peaks.check_hardware(site, hardware)
-    case = _pairs(args.case, "--case partition=NAME")
+    case = _pairs(args.case, "--case partition=NAME or --case cores=64")
     return Asked(site, hardware, case, bool(args.site))
 
 
 def _pairs(words: Sequence[str], like: str) -> dict[str, str]:
-    if wrong := [word for word in words if not re.fullmatch(r"\w+=.+", word)]:
+    looks = r"(?:sockets|cores)=[1-9]\d{0,6}|(?!(?:sockets|cores)=)\w+=.+"
+    if wrong := [word for word in words if not re.fullmatch(looks, word, re.ASCII)]:
         raise ReferencesError(f"{wrong[0]!r}: write it like {like}")
-    return dict(word.split("=", 1) for word in words)
+    said = dict(word.split("=", 1) for word in words)
+    if len(said) < len({*words}):
+        raise ReferencesError(f"{' '.join(words)}: two values of one name")
+    return said
 
 
 # --- the texts
@@ -195,7 +194,7 @@ def _unread(sent: Sent) -> Answer:
     """What helps with a text that no parser reads."""
     known, lines = _strangers(), sent.text.split("\n")
     wrong = re.compile("|".join(known.errors))
-    errors = [(n, each) for n, each in enumerate(lines, 1) if wrong.search(each)][:_SHOWN]
+    errors = [(n, each) for n, each in enumerate(lines, 1) if wrong.search(each)][:3]
     its = next(
         (s for s in known.programs if re.search("|".join(s.looks), sent.text, re.MULTILINE)), None
     )

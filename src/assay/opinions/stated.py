@@ -37,7 +37,7 @@ _GPU = re.compile(
 #: the text has it, its rate and its link layer.
 _OTHER = r"(?![ \t]*(?:[Ss]tate|[Rr]ate):).*"
 _PORT = re.compile(
-    rf"^[ \t]*(?:[Ss]tate:[ \t]+(?:\d: )?(\w+)[ \t]*\n(?:{_OTHER}\n){{0,9}}?)?"
+    rf"^(?:[ \t]*[Ss]tate:[ \t]+(?:\d: )?(\w+)[ \t]*\n(?:{_OTHER}\n){{0,9}}?)?"
     r"[ \t]*(?:rate:[ \t]+(\d.*\))|Rate: (\d+))[ \t]*$"
     rf"(?:\n{_OTHER}){{0,9}}?(?:\n[ \t]*[Ll]ink.layer:[ \t]*(\w+)|\Z|(?=\n))",
     re.MULTILINE,
@@ -57,7 +57,7 @@ class Node(NamedTuple):
     :ivar clock: the nominal one [GHz], as the model's name has it.
     :ivar cache: of the last level, of all sockets [B].
     :ivar memory: [B].
-    :ivar modules: of memory, as dmidecode lists them.
+    :ivar modules: of memory, as dmidecode lists them; the mean of all nodes of the text.
     """
 
     sockets: int = 0
@@ -84,6 +84,8 @@ def node_of(text: str, case: Mapping[str, str]) -> Node:
     # lscpu has said since 2.34 of how many caches it states the sum.
     level = re.fullmatch(r"(\d+(?:\.\d+)?) ([KMG])iB \(.*\)", only(r"L3(?: cache)?:\s+(\S.*?)"))
     memory = {*_MEMORY.findall(text)}
+    modules = re.findall(r"^[ \t]+Configured (?:Memory|Clock) Speed: \d+ M", text, re.MULTILINE)
+    nodes = max(text.count("# dmidecode "), len(re.findall(r"(?m)^Architecture:", text)), 1)
     value, unit = memory.pop() if len(memory) == 1 else ("0", "G")
     return Node(
         sockets,
@@ -92,7 +94,7 @@ def node_of(text: str, case: Mapping[str, str]) -> Node:
         float(only(r"Model name:\s+.*@ (\d\.\d+)GHz") or 0),
         int(float(level[1]) * _BYTES[level[2].upper()]) if level else 0,
         float(value) * _BYTES[unit[0].replace("K", "k")],
-        len(re.findall(r"^[ \t]+Configured (?:Memory|Clock) Speed: \d+ M", text, re.MULTILINE)),
+        len(modules) // nodes,
     )
 
 
@@ -109,13 +111,17 @@ def hardware_of(
     found = {role: (name, "stated") for role, name in said.items()}
     gpus = parsed.facts.get("gpus")
     gpus = gpus if isinstance(gpus, (list, tuple)) else ()
-    own = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
+    models = [str(gpu["name"]) for gpu in gpus if "name" in gpu]
+    one_board = parsed.family == "nccl-tests" and parsed.facts.get("nodes", 1) == 1
     # A part of a text stands after empty lines, over which no pattern may search again and again.
-    for text in (re.sub(r"\n{2,}", "\n", text) for text in texts):
-        for role, name in _parts_of(text, own, site).items():
-            found.setdefault(role, (name, "as the output says"))
-    nodes = parsed.facts.get("nodes", 1)
-    if "link" not in found and "gpu" in found and parsed.family == "nccl-tests" and nodes == 1:
+    for text in (re.sub(r"\n\s*\n", "\n", text) for text in texts):
+        for role, name in _parts_of(text, models, site).items():
+            if one_board and role == "link":  # its ports carry nothing between its GPUs
+                continue
+            own, by = found.setdefault(role, (name, "as the output says"))
+            if own != name and by == "stated":
+                found[role] = own, f"stated; the output says {name}"
+    if one_board and "link" not in found and "gpu" in found:
         links = [its for gpu, its in _SWITCHED.items() if re.fullmatch(gpu, found["gpu"][0])]
         if links and len(gpus) > 2:
             found["link"] = links[0], "of such a GPU"
@@ -130,10 +136,10 @@ def _parts_of(text: str, models: Sequence[str], site: Path) -> dict[str, str]:
         for state, rate, gbit, layer in _PORT.findall(text)
         if state.lower() in ("", "active")
     ]
-    named = {"gpu": _part(site, "gpu", frozenset(models))}
-    named |= {"link": _part(site, "link", frozenset(ports))}
-    named |= _processor_and_memory(text, site)
-    return {role: name for role, name in named.items() if name}
+    found = {
+        role: _part(site, role, frozenset(w)) for role, w in (("gpu", models), ("link", ports))
+    }
+    return {role: name for role, name in found.items() if name} | _processor_and_memory(text, site)
 
 
 def _processor_and_memory(text: str, site: Path) -> dict[str, str]:

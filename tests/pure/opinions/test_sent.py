@@ -438,3 +438,23 @@ def test_an_archive_that_holds_too_much_is_named_and_not_read(monkeypatch, tmp_p
     path = shutil.make_archive(str(tmp_path / "all"), "gztar", tmp_path / "a")
     assert cli.main(["judge", path]) == 2
     assert "the archive holds over 1000 B" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (
+            ["--case=sockets=two"],
+            "'sockets=two': write it like --case partition=NAME or --case cores=64",
+        ),
+        (["--case=cores=0"], "'cores=0': write it like --case partition=NAME or --case cores=64"),
+        (["--case=cores=1", "--case=cores=2"], "cores=1 cores=2: two values of one name"),
+    ],
+)
+def test_wrong_words_of_the_caller(judged, options, why):
+    assert judged(osu_bw(12000), *options) == (2, "", f"assay judge: {why}\n")
+
+
+def test_a_negative_size_ends_no_answer(judged):
+    text = ping_pong(20).replace("            2            9", "           -2            9")
+    assert judged(text, *LINK)[1].startswith("FAIL")

@@ -229,3 +229,65 @@ def test_blank_lines_cost_no_time():
     """A part of a long text stands after as many empty lines; a pattern over them would not end."""
     text = "\n" * 200_000 + MILAN
     assert named(text) == {"processor": "epyc-milan"} and stated.node_of(text, {}).sockets == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Segmentation fault (core dumped)", "NVRM: Xid (PCI:0000:07:00): 79, GPU fell off the bus.",
+     "slurmstepd: *** STEP 1.0 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***"],
+)  # fmt: skip
+def test_what_broke_beside_a_good_value_makes_it_doubtful(judged, line):
+    for text in (AMD + stream(230e3) + line, line + "\n" + AMD + stream(230e3)):
+        out = judged(text)
+        assert out.startswith("INCONCLUSIVE") and f"the text also says {line!r}" in out
+    assert judged(AMD + stream(230e3) + "srun: error: it was killed, ignoring\n")[:4] == "PASS"
+    both = judged(AMD + stream(230e3) + line + "\n" + stream(230e3)).splitlines()
+    assert [out.split(":")[0] for out in both if "measured" in out] == ["INCONCLUSIVE", "PASS"]
+
+
+@pytest.mark.parametrize(
+    "line", ["n1: Connection refused", "\tGPU 0: uncorrectable ECC error encountered", "|ERR! |"]
+)
+def test_a_failure_among_lines_of_a_machine_is_no_line_of_it(line):
+    text = next(t for path in (DATA / "ib-perftest").glob("*.txt") if sound(t := path.read_text()))
+    assert not pasted.outputs(f"{text}{MILAN}{line}\n")[0].parsed.sound
+
+
+def test_the_modules_of_two_nodes_are_not_those_of_one(judged):
+    text = (MILAN + dimms(8)) * 2 + stream(115e3)
+    assert judged(text).startswith("RECORDED") and "8 modules are in 16 channels" in judged(text)
+
+
+def osu_bw(rate):
+    rows = "".join(f"{n:<10}{rate * n / (n + 4096):>20.2f}\n" for n in (1 << k for k in range(23)))
+    return f"# OSU MPI Bandwidth Test v7.2\n# Size      Bandwidth (MB/s)\n{rows}"
+
+
+PORT = "Infiniband device 'mlx5_0' port 1 status:\n\tstate: 4: ACTIVE\n\trate: {}\n\n"
+
+
+def test_a_port_beside_an_output_may_not_have_carried_it(judged):
+    """Two ranks in one node are slower than a fast link, and nothing is wrong."""
+    port, text = PORT.format("200 Gb/sec (4X HDR)"), osu_bw(12_000)
+    assert judged(port + text).startswith("INCONCLUSIVE")
+    assert judged(text, "--hardware=link=infiniband-hdr").startswith("FAIL")
+
+
+def test_the_ports_of_a_node_say_nothing_of_its_gpus():
+    gpus = [{"name": "NVIDIA H100 80GB HBM3"}] * 8
+    parsed = Parsed("nccl-tests", "all_reduce_perf", None, True, (), {}, (), {"gpus": gpus})
+    for nodes, link in ((1, "nvlink4-18-links"), (2, "infiniband-hdr")):
+        seen = parsed.__class__(**{**vars(parsed), "facts": {"gpus": gpus, "nodes": nodes}})
+        found = stated.hardware_of([PORT.format("200 Gb/sec (4X HDR)")], seen, SITE, {})
+        assert found["link"][0] == link
+
+
+def test_what_the_caller_says_against_the_text_is_shown(judged):
+    out = judged(AMD + stream(230e3), "--hardware=processor=epyc-genoa")
+    assert "processor epyc-genoa (stated; the output says epyc-milan)" in out
+
+
+@pytest.mark.parametrize("blanks", ["\t" * 200_000 + "x\n", (" " * 400 + "\n") * 4000])
+def test_blanks_cost_no_time(blanks):
+    assert named(blanks + MILAN + dimms(1)) == {"processor": "epyc-milan", "memory": "ddr4-3200"}
+    assert pasted._without_machine(MILAN + blanks + MILAN).strip() in ("", "x")

@@ -307,7 +307,7 @@ def _as_table(text: str) -> str:
         if said["version"] not in _FORMS:
             raise ParseError(f"version {said['version']!r:.20} of the file of -J is not known")
         return "\n".join([*_table_lines(said), ""])
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         what = "cut, or not what -J writes"
         raise ParseError(f"a file of nccl-tests -J that is {what}: {error!r:.100}") from None
 
@@ -340,10 +340,10 @@ def _table_lines(said: Mapping[str, Any]) -> Iterator[str]:
             own.append("N/A" if of["nwrong"] is None else str(of["nwrong"]))
         yield " ".join(own)
     if "out_of_bounds" in said and "average_bus_bandwidth" in said:
-        yield f"# Out of bounds values : {said['out_of_bounds']['count']}"
-        average = said["average_bus_bandwidth"]
-        low = " FAILED" * (average["okay"] == "false")
-        yield f"# Avg bus bandwidth : {average['bandwidth']}{low}"
+        bounds, average = said["out_of_bounds"], said["average_bus_bandwidth"]
+        bad = [" FAILED" * (each["okay"] == "false") for each in (bounds, average)]
+        yield f"# Out of bounds values : {bounds['count']}{bad[0]}"
+        yield f"# Avg bus bandwidth : {average['bandwidth']}{bad[1]}"
         yield from (f"# error: {error}" for error in said.get("errors") or () if error)
         if "end_time" in said:
             yield f"# Collective test concluded: {name}"

@@ -21,7 +21,7 @@ KNOWN = "3."
 
 #: An error that fio reports outside of the report.
 _ERROR = re.compile(r"fio: .*(?:error|ENOSPC|terminating on signal)")
-_VERSION = re.compile(r'\s*\{?\s*"fio version"\s*:\s*"fio-([^"\s]+)".*')
+_VERSION = re.compile(r'\s*(?:\{\s*)?"fio version"\s*:\s*"fio-([^"\s]+)".*')
 _LATENCY = ("fastest", "mean", "median", "p99", "slowest")
 _UNITS = {
     **dict.fromkeys(("depth", "operations"), "1"),

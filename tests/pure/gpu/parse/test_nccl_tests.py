@@ -282,3 +282,13 @@ def test_what_j_and_i_add_to_the_table():
     assert said in text
     parsed = nccl_tests.parse_nccl_tests(text)
     assert parsed.sound and parsed.units["time_p99"] == "us"
+
+
+def test_a_file_of_j_that_is_too_deep_is_refused():
+    with pytest.raises(ParseError, match="not what -J writes"):
+        nccl_tests.parse_nccl_tests('{"nccl_version": 2, "a": ' + "[" * 100_000)
+
+
+def test_bounds_that_failed_in_the_file_of_j_count():
+    said = of_file(out_of_bounds={"count": 0, "okay": "false"})
+    assert not nccl_tests.parse_nccl_tests(json.dumps(said)).sound

@@ -478,7 +478,7 @@ class _Answered:
     def _caveat(self, case: Mapping[str, Any]) -> str:
         """What a good value of a node rests on, if nothing shows it."""
         if case["test"] in ("Hpl", "Hpcg") or "ranks" in self.parsed.facts:
-            return "its ranks had one core each, on one node"
+            return "its ranks used one node alone"
         return "" if self._fills() else "the caches do not hold its arrays"
 
     def _fills(self) -> bool:

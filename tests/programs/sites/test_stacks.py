@@ -435,11 +435,13 @@ def test_a_machine_uses_them_only_with_their_mpi(
     assert machine.compiled(site, said) == (None, []), "nobody asked for them"
 
 
-def test_a_job_that_finds_another_mpi_ends_with_a_line(built: Path) -> None:
+def test_a_job_that_finds_another_mpi_ends_with_a_line(built: Path, tmp_path: Path) -> None:
     line = launch.same_mpi(str(built.with_name("mpirun")))
     there = run("bash", "-c", f"{line}; echo on", PATH=f"{built.parent}:{os.environ['PATH']}")
     assert there.stdout == "on\n"
     other = program(built.parent / "other", "mpirun")
-    done = run("bash", "-c", f"{line}; echo on", PATH=f"{other.parent}:{os.environ['PATH']}")
+    path = f"{other.parent}:{os.environ['PATH']}"
+    done = run("bash", "-c", f"{line}; echo on", cwd=tmp_path, PATH=path)
     assert done.returncode == 1
     assert "mpirun is another: type make programs" in done.stdout
+    assert (tmp_path / launch.REFUSED_FILE).read_text() == done.stdout, "the reason of the case"

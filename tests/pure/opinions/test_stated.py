@@ -94,7 +94,7 @@ MEMORY = "Mem:          187Gi       2.9Gi       180Gi\n"
     ("text", "begins", "has"),
     [
         (hpl(1900, 40), "INCONCLUSIVE", "59% of 40 cores of cascade-lake-sp"),
-        (hpl(1900, 40), "INCONCLUSIVE", "right if its ranks had one core each, on one node"),
+        (hpl(1900, 40), "INCONCLUSIVE", "right if its ranks used one node alone"),
         (hpl(700, 40), "FAIL", "22% of 40 cores of cascade-lake-sp"),
         (hpl(1900, 80), "INCONCLUSIVE", "59% of 40 cores"),  # hardware threads
         (hpl(1900, 160, 160_000), "FAIL", "30% of 80 cores"),

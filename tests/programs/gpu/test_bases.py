@@ -486,7 +486,7 @@ def test_the_container_of_hpl_and_its_release(bench, extras, said):
 
 
 @pytest.mark.parametrize(
-    ("vendors", "built", "result", "reason"),
+    ("vendors", "words", "result", "reason"),
     [
         (["rocm"], [], "fail", "bench:here: no HPL for GPUs of AMD is known: take hpl-gpu out of"),
         (["rocm"], ["ucx-rocm"], "fail", "no HPL for GPUs of AMD is known"),
@@ -497,9 +497,9 @@ def test_the_container_of_hpl_and_its_release(bench, extras, said):
     ],
 )
 def test_the_vendor_of_hpl_on_gpus_follows_from_stack_and_partition(
-    bench, vendors, built, result, reason
+    bench, vendors, words, result, reason
 ):
-    run = hpl_study(bench, vendors, {"gpus": (of_nvidia(STUDY), *built)})
+    run = hpl_study(bench, vendors, {"gpus": (of_nvidia(STUDY), *words)})
     outcome = run.case("GpuHplStudy")
     assert outcome.result == result, outcome.reason
     assert reason in (run.output if result == "skip" else outcome.reason)

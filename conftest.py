@@ -20,7 +20,7 @@ os.environ["ASSAY_PROGRAMS"] = str(TESTS / "no-programs")
 # has a deadline, and no test is red because examples come slowly.
 ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("assay", **ANY_SPEED)
-settings.register_profile("short", **ANY_SPEED, max_examples=25)
+settings.register_profile("short", **ANY_SPEED, max_examples=12)
 
 
 def pytest_addoption(parser):

@@ -20,7 +20,8 @@ from typing import Any
 
 import shell
 
-from assay.judge import curves
+from assay import files
+from assay.judge import curves, published
 from assay.prove import counters
 
 #: What each run imports.
@@ -90,6 +91,7 @@ def serve() -> None:
         importlib.import_module(name)
     counters.rows()
     curves.limits()
+    published.read_floors(files.of_all_sites(files.SUITE / "site-config/any", published.FILE))
     gc.freeze()  # what is never collected is never copied
     for line in sys.stdin:
         order = json.loads(line)

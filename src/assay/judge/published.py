@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -164,4 +165,14 @@ def read_floors(path: Path) -> Sequence[Floor]:
 
     :raises ReferencesError: the file is not YAML, or an entry does not follow its rule.
     """
+    try:
+        content = files.read_bytes(path, files.MOST_OF_YAML)
+    except OSError:  # the reader of the shape says why
+        content = b""
+    return _floors(path, content)
+
+
+@cache
+def _floors(path: Path, _content: bytes) -> Sequence[Floor]:
+    """A run asks for the same floors several times, and they take longer than all its other YAML."""
     return files.read_shape(path, FloorsFile, ReferencesError).floors

@@ -174,5 +174,5 @@ def read_floors(path: Path) -> Sequence[Floor]:
 
 @cache
 def _floors(path: Path, _content: bytes) -> Sequence[Floor]:
-    """A run asks for the same floors several times, and they take longer than all its other YAML."""
+    """A run asks for the same floors several times; they take longer than its other YAML."""
     return files.read_shape(path, FloorsFile, ReferencesError).floors

@@ -92,6 +92,7 @@ def test_ranks_that_were_done_before_the_time_of_the_rule(bench, tmp_path):
     )
 
     cause = "wrote all 268.4 MB in 1.5 s, and the rule is 300 s: set the option Ior.bytes to"
+    assert run.case("Ior").record["proof"]["storage"]["memory_copy_bytes_per_s"] == 3e10
     is_not_judged(run.case("Ior"), cause)
 
 

@@ -9,9 +9,8 @@ path, and if nothing of it is missing.
 from __future__ import annotations
 
 import contextlib
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -23,14 +22,15 @@ from assay import judge, metrics
 from assay.judge import Peak, Reference, References, ReferencesError, Verdict, curves, peaks
 from assay.judge.references import ANY
 from assay.opinions import stated
+from assay.opinions.metrics_of import metrics_of, size_of
+from assay.opinions.on_node import OF_NODES, NodeRun
 from assay.opinions.pasted import BROKE, Sent
-from assay.parse import Parsed, hpl
+from assay.parse import Parsed
 from assay.parse.osu import TWO_RANKS
 from assay.prove import transports
 from assay.quantities import number
 from assay.show.outputs import ways_of
 from assay.store.cases import grouped
-from assay.workloads.osu import POINT_TO_POINT, SIZES
 
 #: The share of the rate of a link that the best rate reaches: half of its lanes, or another path,
 #: stay below. A message alone also waits for the way there and back, and a library may copy it: the
@@ -70,13 +70,6 @@ _PEAKS = {
     "Hpl": ("processor.fp64",),
     "Hpcc": (),
 }
-
-#: Tests of a node's processors.
-_OF_NODES = ("Stream", "BabelStream", "Hpl", "Hpcg")
-
-#: The least that memory must hold, so that the caches do not: a multiple of the last level, and a
-#: size [B] where that is not known. HPL fills at least this share of the memory.
-BEYOND_CACHES, BEYOND_ANY_CACHE, FILLS = 4, 1 << 32, 0.4
 
 #: What looks wrong -> what it usually means.
 CAUSES = {
@@ -134,11 +127,6 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 _LOGGED = "the path: UCX_LOG_LEVEL=info and UCX_PROTO_INFO=y, or NCCL_DEBUG=INFO, would show it"
-#: What a text lacks that is to say how fast a node should be.
-SHOW = (
-    "put what lscpu, free and dmidecode -t memory print on that node into the same text, or say "
-    "--hardware processor=NAME --hardware memory=NAME --case sockets=2 --case cores=64"
-)
 _RANKS = (
     "what these ranks should need: their number, their nodes and the algorithm decide, and no "
     "table of a collective states all three"
@@ -167,7 +155,8 @@ class _Answered:
         self.parts = {role: name for role, (name, _) in self.hardware.items()}
         self.name = self.parts.get("link", "")
         self.link = peaks.peak(asked.site, self.parts, "link", "bandwidth")
-        self.node = stated.node_of(sent.around, asked.case)
+        node = stated.node_of(sent.around, asked.case)
+        self.run = NodeRun(parsed, node, self.parts, asked.site)
         self.ways, self.nccl = ways_of(parsed), parsed.family == "nccl-tests"
         self.pattern = _pattern(parsed)
         self.collective = self.pattern.startswith("collective") and "latency" in parsed.units
@@ -282,7 +271,7 @@ class _Answered:
         columns = [name for name in parsed.units if name.startswith("bus_bandwidth")]
         if self.pattern and not self.pattern.startswith("collective"):
             columns = ["bandwidth"] * ("bandwidth" in parsed.units)
-        rows = [row for row in parsed.rows if _size(row) >= long]
+        rows = [row for row in parsed.rows if size_of(row) >= long]
         both = self._both()
         scale = 1e3 if self.nccl else 0.5 if both else 1
         rates = [(scale * float(row[name]), int(row["size"])) for row in rows for name in columns]
@@ -320,8 +309,8 @@ class _Answered:
         references = _references(self.asked.site)
         why = f"{references.path}: no reference fits"
         before = len(self.reasons)
-        found = list(_metrics(self.parsed))
-        self.doubts = self._doubts(found[0][0]) if found else {}
+        found = list(metrics_of(self.parsed))
+        self.doubts = self.run.doubts(found[0][0]["test"]) if found else {}
         for case, name, value, unit in found:
             told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
             on_gpu = "gpu" in self.parts or self.parsed.facts.get("implementation") in (
@@ -330,7 +319,7 @@ class _Answered:
             )
             if case["test"] == "BabelStreamGpu" and not on_gpu:  # Java, Julia, TBB...
                 continue
-            if case["test"] in ("Hpl", "Hpcg") and self._fills():
+            if case["test"] in ("Hpl", "Hpcg") and self.run.fills():
                 told["profile"] = "full"
             try:
                 expected, peak = self._expected(references, {**told, **self.asked.case}, name, unit)
@@ -347,15 +336,15 @@ class _Answered:
             # The named part may be another one, or not have carried the bytes.
             unsure = (above and peak) or not (own or self.asked.named or self.low is Verdict.FAIL)
             verdict = Verdict.INCONCLUSIVE if bad and unsure else said.verdict
-            if case["test"] in _OF_NODES and peak:
+            if case["test"] in OF_NODES and peak:
                 if self.doubts and bad and not above:
                     self.share = f", {value / peak.value:.0%} of {peak.what}"
                     continue
-                if caveat := self._caveat(case):
+                if caveat := self.run.caveat(case["test"]):
                     self.sure, self.given = False, caveat
             if expected.yardstick != ANY:
                 self.compared = True
-                low = "node" if case["test"] in _OF_NODES else "slow"
+                low = "node" if case["test"] in OF_NODES else "slow"
                 self.meaning = self.meaning or low * (bad and not above)
             if expected.yardstick != ANY or bad:
                 why = f"{name}: {said.why} ({expected.source})"
@@ -406,94 +395,11 @@ class _Answered:
         """The peak of a role and quantity of the hardware, in a unit; None if it is not known."""
         role, _, quantity = of.partition(".")
         if of in ("memory.bandwidth", "processor.fp64"):
-            return self._peak_of_node(of, unit)
+            return self.run.peak(of, unit)
         its = "MB/s" if quantity == "bandwidth" else peaks.UNITS[quantity]
         value = peaks.peak(self.asked.site, self.parts, role, quantity)
         scale = metrics.factor(its, unit)
         return Peak(self.parts[role], value * scale, of=of) if value and scale else None
-
-    # --- the processors of a node
-
-    def _peak_of_node(self, of: str, unit: str) -> Peak | None:
-        """What the memory of the node carries, or its cores compute; None if it is not known."""
-        name, node = self.parts.get("processor", ""), self.node
-        known = peaks.hardware(self.asked.site, "processor", "memory")
-        if not (name and node.sockets):
-            return None
-        its, memory = known["processor"][name], known["memory"].get(self.parts.get("memory", ""))
-        if of == "memory.bandwidth":
-            value, own = peaks.memory_bandwidth(its, node.sockets, memory), "MB/s"
-            what = f"the memory of {node.sockets} {name}"
-        else:
-            cores = node.cores * self._nodes()
-            value, own = peaks.processor_fp64(its, cores, node.clock or None), "GFLOP/s"
-            what = f"{cores} cores of {name}"
-        # The memory of HPCG allows so many FLOP for each byte.
-        scale = metrics.factor(own, "GB/s" if self.parsed.family == "hpcg" else unit)
-        return Peak(what, value * scale, of=of) if value and scale else None
-
-    def _used(self) -> int:
-        """The cores that the program says that it took, at least."""
-        facts, rows = self.parsed.facts, self.parsed.rows
-        grids = [int(row["p"]) * int(row["q"]) for row in rows if "p" in row]
-        ranks = facts.get("ranks") or max(grids, default=1)
-        return int(ranks) * int(facts.get("threads") or 1)
-
-    def _nodes(self) -> int:
-        """At least so many nodes: ranks beyond the hardware threads of one were on others."""
-        return max(1, self._used() // (self.node.cpus or self.node.cores or 1))
-
-    def _doubts(self, case: Mapping[str, Any]) -> dict[str, str]:
-        """What nothing shows, so that a low value may be no fault of the node -> the next step."""
-        test, node, name = case["test"], self.node, self.parts.get("processor", "")
-        if test not in _OF_NODES:
-            return {}
-        if not (name and node.sockets and node.cores):
-            return {"the processor, its sockets and cores": SHOW}
-        doubts = {}
-        if test == "BabelStream" or self._used() < node.cores:
-            used = "how many" if test == "BabelStream" else f"only {self._used()}"
-            doubts[f"a run on the whole node: {used} of its {node.cores} cores were used"] = (
-                "run it on all cores of the node, each with one rank or thread"
-            )
-        if test == "Hpl" and not self._fills():
-            doubts["whether the matrix fills the memory"] = SHOW
-        if test == "Hpcg" and not self._fills():
-            doubts["a problem that the caches do not hold"] = "run it with --nx=104 or more"
-        if test != "Hpl":
-            known = peaks.hardware(self.asked.site, "processor")["processor"][name]
-            channels = int(known.channels or 0) * node.sockets
-            if channels and "memory" not in self.parts:
-                doubts["the modules of the memory"] = SHOW
-            if channels and 0 < node.modules < channels:
-                doubts[f"a full memory: {node.modules} modules are in {channels} channels"] = (
-                    "compare it with a node of the same modules"
-                )
-            # EPYC 7002 and 7003 with less cache for each socket have half the fabric (floors.yaml).
-            half = node.cache < (128 << 20) * node.sockets
-            if name in ("epyc-rome", "epyc-milan") and half:
-                doubts["whether this model has the whole fabric: those of few dies have not"] = SHOW
-        return doubts
-
-    def _caveat(self, case: Mapping[str, Any]) -> str:
-        """What a good value of a node rests on, if nothing shows it."""
-        if case["test"] in ("Hpl", "Hpcg") or "ranks" in self.parsed.facts:
-            return "its ranks used one node alone"
-        return "" if self._fills() else "the caches do not hold its arrays"
-
-    def _fills(self) -> bool:
-        """Whether the problem is as large as a measurement of the node needs."""
-        facts, node = self.parsed.facts, self.node
-        least = BEYOND_CACHES * node.cache or BEYOND_ANY_CACHE
-        if self.parsed.family == "hpl":
-            order = max((int(row["n"]) for row in self.parsed.rows), default=0)
-            return 0 < FILLS * node.memory * self._nodes() <= 8 * order**2
-        if self.parsed.family == "hpcg":
-            # A point has 27 nonzeros of 12 B.
-            return bool(27 * 12 * math.prod(facts["size"]) >= least)
-        array = facts.get("array", 0)
-        array *= facts.get("element", 8) if self.parsed.family == "stream" else 1
-        return bool(array >= least)
 
     # --- the answer
 
@@ -609,18 +515,12 @@ def measured(parsed: Parsed) -> str:
     if not rows:
         return ""
     best = _TELLING[column](rows, key=lambda row: float(row[column]))
-    at = [size_in_words(n) if (n := _size(best)) else str(best["size"])] if "size" in best else []
+    at = [size_in_words(n) if (n := size_of(best)) else str(best["size"])] if "size" in best else []
     at += [str(best[name]) for name in ("function", "kernel", "operation") if name in best]
     ranks = parsed.facts.get("ranks")
     at += [f"{ranks:g} ranks"] if isinstance(ranks, (int, float)) and ranks > 1 else []
     where = f" ({', '.join(at)})" if at else ""
     return f"{number(float(best[column]))} {parsed.units[column]} at best{where}"
-
-
-def _size(row: Mapping[str, Any]) -> int:
-    """The message size of a row [B]; 0 if it has none, or the size is that of a grid."""
-    size = row.get("size", 0)
-    return size if isinstance(size, int) else 0
 
 
 def size_in_words(size: int) -> str:
@@ -657,96 +557,3 @@ def _tables(parsed: Parsed) -> dict[str, list[Mapping[str, Any]]]:
         if "size" in parsed.units
     )
     return grouped(named)
-
-
-#: A case of the suite, name, value and unit of a metric of it.
-Metric = tuple[dict[str, Any], str, float, str]
-
-
-def _metrics(parsed: Parsed) -> Iterator[Metric]:
-    """The metrics of an output, by the names that the tests of the suite give them."""
-    case, rows = _case(parsed), parsed.rows
-    if parsed.family == "nccl-tests":
-        yield from _of_nccl(parsed)
-        return
-    if parsed.program == hpl.HOST:  # of a sweep, the best one of the largest matrices
-        largest = max((row["n"] for row in rows), default=0)
-        rates = [float(row["performance"]) for row in rows if row["n"] == largest]
-        yield from [(case, "performance", max(rates), "GFLOP/s")] if rates else []
-        return
-    if parsed.family == "hpcg":
-        yield case, "rating", float(parsed.facts["rating"]), "GFLOP/s"
-        return
-    for row in rows if case["test"] else ():
-        size = _size(row)
-        at = SIZES.get(size, "")
-        if at or len(rows) == 1:
-            for column, unit in parsed.units.items():
-                if column in row:
-                    yield case, f"{column}_{at}" if at else column, float(row[column]), unit
-        yield from _of_kernel(parsed, case, row)
-
-
-#: Family -> the column that names what was measured, that of the rate, and the metric of each.
-_KERNELS: dict[str, tuple[str, str, str]] = {
-    "stream": ("function", "rate", "{}"),
-    "babelstream": ("kernel", "bandwidth", "{}"),
-    "nvbandwidth": ("test", "bandwidth", "{}_median"),
-    "bandwidth-test": ("way", "bandwidth", "{}_median"),
-}
-_WAYS = {"H2D": "host_to_device", "D2H": "device_to_host"}
-
-
-def _of_kernel(parsed: Parsed, case: dict[str, Any], row: Mapping[str, Any]) -> Iterator[Metric]:
-    """The rate of a program that has one row for each thing that it measures."""
-    if parsed.family in _KERNELS and row.get("memory", "pinned") == "pinned":
-        of, column, metric = _KERNELS[parsed.family]
-        said = str(row[of])
-        name = _WAYS.get(said, said.lower().removesuffix("_memcpy_ce"))
-        metric = "{}_median" if case["test"] == "BabelStreamGpu" else metric
-        yield case, metric.format(name), float(row[column]), parsed.units[column]
-    elif parsed.program == hpl.NVIDIA:  # one rank for each GPU, and the peak is that of one
-        ranks = int(row["p"]) * int(row["q"])
-        rate = float(row["performance"]) / ranks
-        yield {"test": "GpuHplStudy"}, "performance", rate, parsed.units["performance"]
-
-
-def _of_nccl(parsed: Parsed) -> Iterator[Metric]:
-    """The least bus bandwidth of long messages: from 1 GiB on it no longer grows."""
-    facts, worst = parsed.facts, dict[str, float]()
-    for row in parsed.rows:
-        if int(row["size"]) >= 1 << 30:
-            rate = max(float(row[column]) for column in row if column.startswith("bus_bandwidth"))
-            name = str(row.get("test") or parsed.program).removesuffix("_perf")
-            worst[name] = min(rate, worst.get(name, rate))
-    test = "Nccl" if facts.get("nodes") == 1 else "NcclBetween"
-    for name, rate in worst.items():
-        case = {"test": test, "gpus": facts.get("ranks", 0), "collective": f"{name}:default"}
-        yield case, "bus_bandwidth_1024MiB", rate, "GB/s"
-
-
-#: Family -> the test of the suite whose output it is.
-_TESTS = {
-    **{"ib-perftest": "IbPerftest", "netpipe": "NetPipe", "ucx-perftest": "UcxPerftest"},
-    **{"nvbandwidth": "Nvbandwidth", "bandwidth-test": "EachGpu", "stream": "Stream"},
-    **{"babelstream": "BabelStreamGpu", "hpl": "Hpl", "hpcg": "Hpcg", "hpcc": "Hpcc"},
-    **{"osu": "Osu", "osu-py": "OsuPy", "imb": "Imb"},
-}
-
-
-def _case(parsed: Parsed) -> dict[str, Any]:
-    """Test and parameters of the case of the suite that has such outputs; no test: none has."""
-    program, facts = parsed.program, parsed.facts
-    name = program.removeprefix("osu_")
-    case = {"test": _TESTS.get(parsed.family, ""), "program": program, "benchmark": name}
-    if parsed.family == "imb":
-        case["benchmark"] = program.split()[1]
-    elif facts.get("accelerator"):
-        buffers = facts.get("buffers") or {}
-        where = "".join(str(buffers.get(end, "?"))[0].upper() for end in ("send", "receive"))
-        case |= {"test": "OsuGpu", "buffers": where, "configuration": "all"}
-    elif case["test"].startswith("Osu") and name not in POINT_TO_POINT:
-        case["test"] = ""  # of a collective the number of ranks decides, which the text hides
-    elif facts.get("implementation") == "OpenMP":
-        case["test"] = "BabelStream"
-    return case

@@ -53,13 +53,12 @@ selected=()
 for test in "$@"; do selected+=(-n "$test"); done
 # In a session of its own: the runner's signals reach ReFrame once, through this script.
 mark=assay.${CI_PROJECT_ID:-0}.$SITE.${CI_PIPELINE_ID:-0}.$CI_JOB_ID
-# Cases run one after the other, as jobs do: no measurement beside another.
 # ReFrame takes SBATCH_JOB_NAME away from sbatch, so the name is an option of its jobs.
 named=()
 ! command -v squeue >/dev/null || named=(-J "job-name=$mark")
 ASSAY_MARK=$mark setsid \
     .venv/bin/reframe -C "site-config/$SITE/reframe.py" -c reframe -R --mode "$mode" \
-    --system "$system" --exec-policy serial "${selected[@]}" "${named[@]}" \
+    --system "$system" "${selected[@]}" "${named[@]}" \
     --session-extras "pipeline=$pipeline,commit=${CI_COMMIT_SHORT_SHA:-unknown}" -r &
 reframe=$!
 code=0

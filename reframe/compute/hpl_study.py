@@ -195,7 +195,7 @@ class GpuHplStudy(GpuState, HplStudyBase):
         images = [word for word in words if word.endswith(IMAGES)]
         for path in filter(None, (stack.extras.get("image"), *images)):
             if not path.startswith("/"):
-                why = "jobs run in their stage directories: write the path of the image from / on"
+                why = "jobs run in their stage directories: write the whole path"
                 raise ConfigError(f"the stack {stack.name}: {path} is no absolute path, and {why}")
         if images and "image" not in stack.extras:
             why = "name it as the extra image, too: its MPI and its libraries are then its own"

@@ -137,8 +137,7 @@ class ProofCostGpu(BareAndProven, GpuMixin, Paired):
         ranks = [gpu_health.taken(text(path)) for path in folder.glob(gpu_health.OF_RANKS)]
         ranks = [rank for rank in ranks if rank]
         problems = gpu_health.shared(ranks) + gpu_health.others(gpu, log, ranks)
-        if len(ranks) != self.num_tasks:
-            problems.append(f"{len(ranks)} ranks took a GPU of their own, {self.num_tasks} started")
+        problems += gpu_health.without(ranks, self.num_tasks)
         if gpu.small:
             problems += gpu_paths.gdrcopy(self.way, text(folder / "stderr"))[1]
         return replace(proof, problems=(*proof.problems, *problems))

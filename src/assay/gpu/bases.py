@@ -136,10 +136,8 @@ class GpuState(GpusOfNode):
         ]
         files = sorted(Path().glob(gpu_health.OF_RANKS))
         self._taken = [taken for path in files if (taken := gpu_health.taken(ucx.text(path)))]
-        # Ranks to which the launcher gave one number wrote one file, and share a GPU.
-        found, started = len(self._taken), self._ranks_by_gpu
-        if started and 0 < found != started:
-            problems.append(f"{found} ranks took a GPU of their own, {started} started")
+        if self._taken and self._ranks_by_gpu:
+            problems += gpu_health.without(self._taken, self._ranks_by_gpu)
         self.record.proof["state"] = gpu_health.record(before, after)
         remedy = "the job may use no processor near it: does it have its nodes alone?"
         if self.binding == "launcher":

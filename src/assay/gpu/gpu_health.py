@@ -256,6 +256,12 @@ def together(gpu: Accelerator, log: UcxLog, wanted: int) -> list[str]:
     return [f"{len(processes)} processes used {named}: {wanted} GPUs were to be used"]
 
 
+def without(taken: Sequence[Taken], started: int) -> list[str]:
+    """Whether each rank took a GPU: those that the launcher gave one number wrote one file."""
+    found = len(taken)
+    return [] if found == started else [f"{found} of {started} ranks took a GPU of their own"]
+
+
 def far(reading: Reading, taken: Iterable[Taken], host: str, remedy: str) -> list[str]:
     """Processes that run on no processor near their GPU, one line each; notes on what is unknown.
 

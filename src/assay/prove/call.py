@@ -57,7 +57,7 @@ def of_call(
             variables = True
         elif option.dest == "job_options":
             changed += [] if option.value.partition("=")[0].lstrip("-") in NAMING else [said]
-        elif {option.dest, f"{option.dest}={option.value}"}.isdisjoint({*HARMLESS, *OFF, "vars"}):
+        elif option.dest not in {*HARMLESS, *OFF, "vars"}:
             changed.append(said)
     return Call(tuple(map(str, call.given)), tuple(selected), tuple(changed), variables)
 

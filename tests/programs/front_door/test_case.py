@@ -39,7 +39,7 @@ def test_a_job_that_began_is_seen_to_have(checkout: Path, reframe: str, left: li
         assert (folder / "7/reports/run-report-0.json").exists()
 
 
-def test_cases_run_one_at_a_time_on_the_system_of_the_plan(checkout: Path) -> None:
+def test_cases_run_on_the_system_of_the_plan(checkout: Path) -> None:
     """Variables of the project do not change that; one of them would end ReFrame."""
     programs = checkout.parent / "programs"
     program(programs, "make")
@@ -57,5 +57,5 @@ def test_cases_run_one_at_a_time_on_the_system_of_the_plan(checkout: Path) -> No
     )
     assert done.returncode == 0, done.stdout
     words = (checkout.parent / "seen").read_text()
-    assert " --system here:node --exec-policy serial -n /1 -n /2 " in words
+    assert " --system here:node -n /1 -n /2 " in words
     assert words.endswith("verbose=\n")

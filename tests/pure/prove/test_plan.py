@@ -35,7 +35,6 @@ def call(*options):
         ("vars", "-S", "profile=full"),
         ("job_options", "-J", "job-name=assay"),
         ("session_extras", "--session-extras", "commit=1"),
-        ("exec_policy", "--exec-policy", "serial"),
     ],
 )
 def test_what_prints_names_or_repeats_the_plan_is_only_recorded(option):

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from assay.parse.formulas import Number
@@ -234,10 +235,15 @@ def recogniser(*patterns: re.Pattern[str]) -> Callable[[str], bool]:
     """The function ``recognise`` of a parser: whether one of the patterns matches a whole line."""
 
     def recognise(text: str) -> bool:
-        lines = [*map(str.rstrip, text.split("\n"))]
-        return any(any(map(pattern.fullmatch, lines)) for pattern in patterns)
+        return any(any(map(pattern.fullmatch, _rows_of(text))) for pattern in patterns)
 
     return recognise
+
+
+@lru_cache(maxsize=4)
+def _rows_of(text: str) -> list[str]:
+    # Every parser is asked about a text.
+    return [*map(str.rstrip, text.split("\n"))]
 
 
 def said_by(line: str, prefix: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:

@@ -269,6 +269,7 @@ _UNUSED = re.compile(r"unused env(?:ironment)? variables?: (.*)")
 _LANES = re.compile(
     r"((?:.*\b)?(?:cfg#\d+|ep_cfg\[\d+\])):? +((?:[a-z_]{2,9}\([^()]*\);? *)+)(?:rkey_cfg.*)?"
 )
+_BEFORE = re.compile(r"UCX  (WARN|ERROR|FATAL) +(.*)")
 #: The last words of a process that UCX ends have no level; a signal has no place in the source.
 _LAST_WORDS = re.compile(
     r"(?:\[[^\s\[\]:]+:\d{1,9} *:[^\]\s]*:\d{1,9}\] +(?:\S+:\d{1,9} +)?|:\d{1,9} +Fatal: )(.*)"
@@ -337,8 +338,7 @@ class _Reader:
 
     def _before_the_log(self, text: str) -> None:
         """Read a message from before the log was opened; its prefix does not name the process."""
-        match = re.search(r"\bUCX  (WARN|ERROR|FATAL) +(.*)", text)
-        if match:
+        if match := _BEFORE.search(text):
             self._remember(match[1], match[2])
         elif match := _LAST_WORDS.search(text):
             self._remember("FATAL", match[1].removeprefix("Fatal: "))

@@ -310,7 +310,7 @@ class _Answered:
         why = f"{references.path}: no reference fits"
         before = len(self.reasons)
         found = list(metrics_of(self.parsed))
-        self.doubts = self.run.doubts(found[0][0]["test"]) if found else {}
+        self.doubts = self.run.lacks(found[0][0]["test"]) if found else {}
         for case, name, value, unit in found:
             told = {"system": "", "partition": "", "environ": "", **case, **self._transport(case)}
             on_gpu = "gpu" in self.parts or self.parsed.facts.get("implementation") in (

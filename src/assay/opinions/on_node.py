@@ -68,7 +68,7 @@ class NodeRun:
         """At least so many nodes: ranks beyond the hardware threads of one were on others."""
         return max(1, self._used() // (self.node.cpus or self.node.cores or 1))
 
-    def doubts(self, test: str) -> dict[str, str]:
+    def lacks(self, test: str) -> dict[str, str]:
         """What a low value needs to be a fault of the node, and nothing shows -> the next step."""
         node, name = self.node, self.parts.get("processor", "")
         if test not in OF_NODES:

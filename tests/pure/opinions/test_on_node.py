@@ -15,17 +15,17 @@ NODE = NodeRun(
 
 
 def test_a_run_on_the_whole_node_leaves_no_doubt():
-    assert NODE.doubts("Stream") == {}
+    assert NODE.lacks("Stream") == {}
     assert NODE.caveat("Stream") == ""
 
 
 def test_each_part_of_the_node_that_was_not_used_is_a_doubt():
     few = replace(STREAM, facts={**STREAM.facts, "threads": 8})
-    (said,) = replace(NODE, parsed=few).doubts("Stream")
+    (said,) = replace(NODE, parsed=few).lacks("Stream")
     assert said == "a run on the whole node: only 8 of its 64 cores were used"
-    (said,) = replace(NODE, node=NODE.node._replace(modules=8)).doubts("Stream")
+    (said,) = replace(NODE, node=NODE.node._replace(modules=8)).lacks("Stream")
     assert said == "a full memory: 8 modules are in 16 channels"
-    (said,) = replace(NODE, node=Node()).doubts("Stream")
+    (said,) = replace(NODE, node=Node()).lacks("Stream")
     assert said == "the processor, its sockets and cores"
 
 

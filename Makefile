@@ -23,7 +23,7 @@ endif
 # environment. ci/words.sh makes arguments of it.
 IMAGE = build/assay.sif
 GIVEN = SITE STACK DOC PROFILE DEADLINE PYTHON YES MACHINES MACHINE DISTRO IMAGE \
-	REFRAME_ARGS PYTEST_ARGS SPACK_ARGS CALIBRATE_ARGS VCLUSTER_ARGS LOCK_ARGS
+	REFRAME_ARGS PYTEST_ARGS SPACK_ARGS CALIBRATE_ARGS VCLUSTER_ARGS LOCK_ARGS RELEASE_ARGS
 $(foreach name,$(GIVEN),$(if $(filter command environment,$(origin $(name))),\
 	$(eval override $(name) := $$(value $(name)))))
 
@@ -42,7 +42,7 @@ endif
 # Modules of a cluster often set these. Packages of another Python would leak into .venv.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help asked setup system programs venv acceptance paper calibrate vcluster-up vcluster-down vgpu report test test-all fresh lint width docs spack lock image image-test pylock clean
+.PHONY: help asked setup system programs venv acceptance paper calibrate vcluster-up vcluster-down vgpu report test test-all fresh lint width docs release spack lock image image-test pylock clean
 .NOTPARALLEL:
 
 help:
@@ -54,6 +54,7 @@ help:
 	@echo 'make fresh       run the command lines of the README on bare Debian roots (DISTRO=forky)'
 	@echo 'make lint        linters and type checker only'
 	@echo 'make docs        build the documentation as a site: build/docs/index.html'
+	@echo 'make release     wheel, sources, pages, SBOM and checksums of the last commit: build/release/'
 	@echo 'make setup       what acceptance needs: system stack, .venv, Python ports of OSU, programs'
 	@echo 'make programs    compile OSU, HPL, HPCG, BT-IO, IOR, STREAM, mpiGraph (ASSAY_SOURCES=folder or URL)'
 	@echo 'make venv        .venv only, from requirements/run.lock'
@@ -171,6 +172,10 @@ docs:
 	@.venv/bin/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env \
 		--doctree-dir build/doctrees docs build/docs
 	@echo 'docs: build/docs/index.html'
+
+release:
+	@ci/setup-venv.sh dev
+	@ci/words.sh RELEASE_ARGS .venv/bin/python ci/release.py
 
 LOCK = ci/words.sh LOCK_ARGS .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.10 \
 	--generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-strip-extras \

@@ -1,3 +1,3 @@
 """Assay: tells a site whether its cluster delivers, with evidence beside every number."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -34,7 +34,7 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", suite / ".venv"], check=True)
     (packages,) = suite.glob(".venv/lib/python*/site-packages")
     (packages / "reframe.py").write_text("")
-    (packages / "__editable__.assay-0.1.0.pth").write_text(f"{suite}/src\n")
+    (packages / "__editable__.assay_hpc-1.0.0.pth").write_text(f"{suite}/src\n")
     assay = suite / ".venv/bin/assay"
     assay.write_text(f"#!{suite}/.venv/bin/python3\nimport assay\nassay.main()\n")
     assay.chmod(0o755)

@@ -4,8 +4,8 @@
     ci/release.py [FILE...]     FILEs: what other commands made, such as build/assay.sif
 
 Below build/release/: the wheel, the source archive, the documents as pages, a list of all that the
-suite pins (SBOM, CycloneDX 1.6), the files that are named, and SHA256SUMS. The same commit gives the
-same bytes: all is made of ``git archive``, and each time in it is that of the commit.
+suite pins (SBOM, CycloneDX 1.6), the files that are named, and SHA256SUMS. The same commit gives
+the same bytes: all is made of ``git archive``, and each time in it is that of the commit.
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ def of_programs(pins: str) -> Iterator[Component]:
 def of_spack(lock: str, where: str) -> Iterator[Component]:
     """What a lock of Spack installs, from its text; packages of the system are marked."""
     for digest, spec in sorted(json.loads(lock)["concrete_specs"].items()):
-        properties = {"spack:lock": where, "spack:hash": digest, "spack:namespace": spec["namespace"]}
+        properties = {
+            "spack:lock": where,
+            "spack:hash": digest,
+            "spack:namespace": spec["namespace"],
+        }
         if "external" in spec:
             properties["spack:external"] = "true"
         yield {
@@ -174,8 +178,7 @@ def main(files: list[str]) -> int:
         say(f"{called}: the sources of {commit[:12]}")
         tar = Path(folder, "source.tar")
         git("archive", f"--prefix={called}/", "--output", str(tar), commit)
-        with tarfile.open(tar) as archive:
-            archive.extractall(folder, **({"filter": "tar"} if sys.version_info >= (3, 12) else {}))  # type: ignore[arg-type]
+        subprocess.run(["tar", "-C", folder, "-xf", str(tar)], check=True)
         packed(tree, made / f"{called}.tar.gz", date)
         env = {
             **os.environ,

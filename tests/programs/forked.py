@@ -21,7 +21,7 @@ from typing import Any
 import shell
 
 from assay import files
-from assay.judge import curves, published
+from assay.judge import curves, peaks, published
 from assay.prove import counters
 
 #: What each run imports.
@@ -91,7 +91,9 @@ def serve() -> None:
         importlib.import_module(name)
     counters.rows()
     curves.limits()
-    published.read_floors(files.of_all_sites(files.SUITE / "site-config/any", published.FILE))
+    anywhere = files.SUITE / "site-config/any"
+    published.read_floors(files.of_all_sites(anywhere, published.FILE))
+    peaks.hardware(anywhere)
     gc.freeze()  # what is never collected is never copied
     for line in sys.stdin:
         order = json.loads(line)
@@ -101,7 +103,14 @@ def serve() -> None:
             gc.disable()  # a run of a test ends before it would need it
             from reframe.frontend.cli import main
 
-            sys.exit(main())
+            try:
+                code = main()
+            except SystemExit as end:
+                code = end.code
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)  # the end of an interpreter with so many modules takes long
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 

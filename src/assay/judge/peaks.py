@@ -114,7 +114,7 @@ def hardware(site: Path, *roles: str) -> Known:
 
 def _valid(path: Path, kind: Any) -> Any:
     try:
-        return _read(path, kind, path.stat().st_mtime_ns)
+        return _read(path.resolve(), kind, path.stat().st_mtime_ns)
     except OSError as error:
         raise ReferencesError(f"{path}: {error.strerror}") from None
 

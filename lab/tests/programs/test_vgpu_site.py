@@ -64,7 +64,7 @@ def test_no_rate_is_judged_but_where_a_fault_must_be_named(ucx):
     """A busy machine copies later than the model says: only a fault that was put in judges."""
     (rate,) = ucx(LARGE).says("").record["metrics"].values()
     assert rate["verdict"] == "RECORDED"
-    slow = ucx(LARGE, GPUEMU_FAULT="slow")
+    slow = ucx(LARGE, more=("--max-retries=0",), GPUEMU_FAULT="slow")
     assert slow.result == "fail"
     assert "is below the lower bound 700 MB/s" in slow.reason
 

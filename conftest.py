@@ -1,5 +1,6 @@
 """Fixtures, options and checks of all tests: those in tests/ and in lab/tests/."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -108,3 +109,8 @@ def bench(tmp_path):
     from bench import Bench
 
     return Bench(tmp_path)
+
+
+def pytest_collection_finish():
+    """What thousands of tests are made of stays to the end: nothing need look at it again."""
+    gc.freeze()

@@ -151,7 +151,9 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
             unit = self.results[0].unit
             return f"{many}: {number(low)} to {number(high)} {unit}; {self.why}"
         weak = f"; a weak floor: red alone {FAR:.0f} times below it" if self.rule == "C" else ""
-        return f"{many}: {low:.0%} to {high:.0%} of the peak; {self.why}{weak}"
+        more = [its for its in self.results if its.share > 1 > high and self.above]
+        beyond = "".join(f", up to {its.share:.0%} where {its.note}" for its in more[-1:])
+        return f"{many}: {low:.0%} to {high:.0%} of the peak{beyond}; {self.why}{weak}"
 
 
 class FloorsFile(msgspec.Struct, forbid_unknown_fields=True):

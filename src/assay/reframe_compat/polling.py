@@ -17,12 +17,17 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from reframe.core.exceptions import ForceExitError
+from reframe.frontend import executors
 from reframe.frontend.executors import policies
 
 from assay.reframe_compat import testcase
 
 #: The pipe that becomes readable when a child of this process ends; empty outside of a run.
 _child_ended: list[int] = []
+
+#: The signals that are to end the run.
+_ended_by: list[int] = []
 
 #: Whether a case moved in the last look.
 _moved = [False]
@@ -73,7 +78,15 @@ def _snooze(self: Any, of_reframe: Any) -> None:
         of_reframe(self)
 
 
+def _force_exit(of_reframe: Any, number: int, frame: Any) -> None:
+    """Keeps the signal: logging drops the exception of ReFrame if a line is just being written."""
+    _ended_by.append(number)
+    of_reframe(number, frame)
+
+
 def _advance_all(self: Any, of_reframe: Any, tasks: Any, *more: Any) -> None:
+    if _ended_by:
+        raise ForceExitError(f"received signal {_ended_by[-1]}")
     before = [(task, task.state) for task in tasks]
     of_reframe(self, tasks, *more)
     _moved[0] = any(task.state != state for task, state in before)
@@ -87,6 +100,7 @@ def _advance_ready_run(self: Any, of_reframe: Any, task: Any) -> Any:
 
 
 def install() -> None:
+    executors._force_exit = functools.partial(_force_exit, executors._force_exit)
     policies.time = SimpleNamespace(**{**vars(time), "sleep": pause})
     controller, policy = policies._PollController, policies.AsynchronousExecutionPolicy
     controller.snooze = functools.partialmethod(_snooze, controller.snooze)

@@ -1,5 +1,6 @@
 """The pause between two looks at all cases ends when there is something to do."""
 
+import logging
 import select
 import signal
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from reframe.core.exceptions import ForceExitError
+from reframe.frontend import executors
 from reframe.frontend.executors import policies
 
 from assay import reframe_compat
@@ -99,3 +102,27 @@ def test_no_pause_follows_a_look_that_moved_a_case(controller):
     advance.__get__(policy)([task])
     controller.snooze()
     assert len(controller.slept) == 2
+
+
+def test_a_signal_that_comes_while_a_line_is_logged_ends_the_run(monkeypatch):
+    """Python's logging drops what is raised in it, and the run would go on for hours."""
+    reframe_compat.install()
+    monkeypatch.setattr(polling, "_ended_by", [])
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+
+    class Interrupted(logging.StreamHandler):
+        def format(self, record):
+            executors._force_exit(signal.SIGTERM, None)
+
+    before = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+    }
+    try:
+        Interrupted().handle(logging.makeLogRecord({"msg": "a line"}))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    policy = policies.AsynchronousExecutionPolicy.__new__(policies.AsynchronousExecutionPolicy)
+    with pytest.raises(ForceExitError, match="received signal 15"):
+        policy._advance_all([])

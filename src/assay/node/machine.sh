@@ -14,6 +14,7 @@ grep -H '' "$root/sys/devices/system/cpu/present" "$root"/sys/class/dmi/id/sys_v
 set --
 for file in 'ports/*/rate' 'ports/*/link_layer' 'ports/*/state' device/vendor device/device speed; do
     for kind in infiniband net cxi; do
+        # shellcheck disable=SC2086  # a pattern
         set -- "$@" "$root/sys/class/$kind"/*/$file
     done
 done

@@ -144,9 +144,8 @@ class Floor(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def said(self) -> str:
         """The results in words, as the source of a reference."""
-        low, high = self.shares[0], self.shares[-1]
-        owners = f"{self.owners} owner{'s' * (self.owners > 1)}"
-        many = f"{len(self.shares)} published results of {owners}"
+        low, high, owners = self.shares[0], self.shares[-1], self.owners
+        many = f"{len(self.shares)} published results of {owners} owner{'s' * (owners > 1)}"
         if self.rule == "U":
             unit = self.results[0].unit
             return f"{many}: {number(low)} to {number(high)} {unit}; {self.why}"

@@ -240,9 +240,8 @@ def recogniser(*patterns: re.Pattern[str]) -> Callable[[str], bool]:
     return recognise
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # every parser is asked about a text
 def _rows_of(text: str) -> list[str]:
-    # Every parser is asked about a text.
     return [*map(str.rstrip, text.split("\n"))]
 
 

@@ -1,6 +1,6 @@
 """What Spack wrote of a stack: ``spack.lock``, and the seal of the lock beside it.
 
-The lock has the packages: lockfile version 6 with nodes of version 5, which Spack 1.1 and 1.2 write.
+The lock has the packages: lockfile version 6 with nodes of version 5, of Spack 1.1 and 1.2.
 
 ``spack.lock.seal.yaml`` has what Spack said about the lock when it solved it, since Spack itself
 notices no changed requirement, site or recipe: docs/stack.md. Only `make lock` writes a seal.

@@ -50,7 +50,7 @@ class Checked(Lock):
         """The hash that Spack gives a node, from its content.
 
         ``Spec.spec_hash`` in ``lib/spack/spack/spec.py``: SHA-1 of the compact JSON, in base 32.
-        Spack 1.1.0 hashed externals before it gave them their namespace. Spack 1.1.1 hashes them
+        Spack 1.1.0 hashed externals before it gave them their namespace. Newer ones hash them
         after that (commit 946a9001ca), so the same stack has other hashes.
         """
         old = "external" in node and re.match(r"1\.1\.0(\D|$)", self.spack["version"])

@@ -1,6 +1,6 @@
 """What Spack wrote of a stack: ``spack.lock``, and the seal of the lock beside it.
 
-The lock has the packages: lockfile version 6 with nodes of version 5, which Spack 1.1 writes.
+The lock has the packages: lockfile version 6 with nodes of version 5, of Spack 1.1 and 1.2.
 
 ``spack.lock.seal.yaml`` has what Spack said about the lock when it solved it, since Spack itself
 notices no changed requirement, site or recipe: docs/stack.md. Only `make lock` writes a seal.
@@ -50,8 +50,8 @@ class Lock:
             raise LockError(f"{shown}: {error.strerror}") from None
         except MISSHAPEN as error:
             raise LockError(f"{shown}: not a lock of Spack: {error!r}") from None
-        if versions != (6, 5) or not re.match(r"1\.1\.", str(self.spack.get("version"))):
-            raise LockError(f"{shown}: versions {versions} of another Spack than 1.1")
+        if versions != (6, 5) or not re.match(r"1\.[12]\.", str(self.spack.get("version"))):
+            raise LockError(f"{shown}: versions {versions} of another Spack than 1.1 or 1.2")
 
 
 class Hardware(msgspec.Struct, frozen=True):

@@ -253,7 +253,7 @@ def stack_of(site: str, view: str) -> dict[str, Any]:
 def test_no_program_that_the_tests_name_lacks_a_package(site: str) -> None:
     stack = stack_of(site, "default")
     gpu = stack_of(site, "gpu")
-    # NetPIPE has no recipe, perftest comes with the drivers of the network, others are not locked.
+    # NetPIPE has no recipe, others are not locked.
     wanted = {w for w, p in PROGRAMS.items() if p.detected and not p.variant_of} | {"btio"}
     assert wanted - {*stack["features"], *gpu["features"]} == {
         word for word in wanted if not PROGRAMS[word].spack

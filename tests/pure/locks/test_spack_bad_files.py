@@ -96,7 +96,8 @@ def test_a_recipe_that_cannot_be_read(copy: Copy) -> None:
     ("old", "new", "said"),
     [
         ('"lockfile-version": 6', '"lockfile-version": 7', "versions (7, 5) of another Spack"),
-        ('"version": "1.1.0"', '"version": "1.2.0"', "of another Spack than 1.1"),
+        ('"version": "1.1.0"', '"version": "1.3.0"', "of another Spack than 1.1 or 1.2"),
+        ('"version": "1.1.0"', '"version": "1.20.0"', "of another Spack than 1.1 or 1.2"),
         ('"roots":', '"root":', "not a lock of Spack: KeyError('roots')"),
         ('"roots":', '"roots": [], "roots":', "is not the file that Spack wrote"),
         ('"roots":', '"number": NaN, "roots":', "is not the file that Spack wrote"),

@@ -27,6 +27,8 @@ class AssaySuite(BundlePackage):
         depends_on("npb-btio", type="run")
         depends_on("ior", type="run")
         depends_on("iozone", type="run")
+        depends_on("fio", type="run")
+        depends_on("perftest", type="run")
     with when("+cuda"):
         depends_on("osu-micro-benchmarks+cuda", type="run")
         depends_on("nccl-tests+cuda+mpi", type="run")

@@ -7,7 +7,8 @@ from spack.package import *
 
 
 class NpbBtio(MakefilePackage):
-    """NPB BT-IO: the block-tridiagonal solver that writes its state while it computes.
+    """NPB BT-IO: the block-tridiagonal solver that writes its state while it computes; and the
+    other programs of NPB, which only compute.
 
     Builds bt.<class>.x and, for each subtype, bt.<class>.x.<suffix>. The builtin recipe npb has no
     column for the subtype and builds no BT-IO. Runs need a square number of ranks and write
@@ -45,6 +46,14 @@ class NpbBtio(MakefilePackage):
         values=("plain", "simple", "full", "fortran", "epio"),
         multi=True,
         description="ways to write",
+    )
+
+    variant(
+        "kernels",
+        default="cg,ep,ft,is,lu,mg,sp",
+        values=("cg", "ep", "ft", "is", "lu", "mg", "sp"),
+        multi=True,
+        description="programs beside BT, which is there as subtype plain",
     )
 
     depends_on("c", type="build")
@@ -89,31 +98,30 @@ class NpbBtio(MakefilePackage):
             stream.writelines(f"{name} = {value}\n" for name, value in definitions.items())
 
     def programs(self):
-        """Pairs of class and subtype, in a fixed order."""
+        """Folder, arguments of make, and name of each program, in a fixed order."""
         chosen = self.spec.variants
         for name in sorted(chosen["classes"].value):
-            for subtype in self.suffixes:
+            for subtype, suffix in self.suffixes.items():
                 if subtype in chosen["subtypes"].value:
-                    yield name, subtype
+                    how = [] if subtype == "plain" else [f"SUBTYPE={subtype}"]
+                    yield "BT", [f"CLASS={name}", *how], f"bt.{name}.x{suffix}"
+            for kernel in sorted(chosen["kernels"].value):
+                yield kernel.upper(), [f"CLASS={name}"], f"{kernel}.{name}.x"
 
     def build(self, spec, prefix):
         with working_dir(self.build_directory):
             mkdirp("bin")
-            for name, subtype in self.programs():
-                arguments = [f"CLASS={name}"]
-                if subtype != "plain":
-                    arguments.append(f"SUBTYPE={subtype}")
-                make("-C", "BT", "clean")
-                make("-C", "BT", *arguments)
-                program = join_path("bin", f"bt.{name}.x{self.suffixes[subtype]}")
-                if not os.path.exists(program):
-                    raise InstallError(f"make ended well, but left no {program}")
+            for folder, arguments, name in self.programs():
+                make("-C", folder, "clean")
+                make("-C", folder, *arguments)
+                if not os.path.exists(join_path("bin", name)):
+                    raise InstallError(f"make ended well, but left no bin/{name}")
 
     def install(self, spec, prefix):
         mkdirp(prefix.bin)
         with working_dir(join_path(self.build_directory, "bin")):
-            for name, subtype in self.programs():
-                install(f"bt.{name}.x{self.suffixes[subtype]}", prefix.bin)
+            for _, _, name in self.programs():
+                install(name, prefix.bin)
 
     def test_verification(self):
         """class S on one rank, written with MPI-IO, verifies"""

@@ -24,11 +24,12 @@ from studies.claims import Finding, Point, Word
 LAB = Path(__file__).resolve().parents[1] / "lab/sites"
 
 #: A verdict, beside its colour also by a mark, for print and for the colour-blind.
-MARKS = {Word.HOLDS: "✓", Word.FALLS: "✗", Word.UNKNOWN: "–"}
+MARKS = {Word.HOLDS: "✓", Word.FALLS: "✗", Word.UNKNOWN: "?"}
 
 STYLE = """\
 body {font: 16px/1.5 sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em}
-table {border-collapse: collapse} th, td {border: 1px solid #999; padding: .3em .6em; text-align: left}
+table {border-collapse: collapse}
+th, td {border: 1px solid #999; padding: .3em .6em; text-align: left}
 .holds {color: #00559e} .falls {color: #a03000; font-weight: bold} .unknown {color: #555}
 figure {margin: 2em 0} img {max-width: 100%}"""
 
@@ -89,9 +90,10 @@ def ended(run: Session, found: Mapping[str, Sequence[Finding]]) -> Exit:
     name it. A run that was ended by hand is INTERRUPTED.
     """
     fallen = any(one.word is Word.FALLS for its in found.values() for one in its)
-    if fallen or run.faults or any(case.verdict is Verdict.FAIL for case in run.cases):
+    in_time = [case for case in run.cases if REACHED not in case.why]
+    if fallen or run.faults or any(case.verdict is Verdict.FAIL for case in in_time):
         return Exit.FAIL
-    ended_early = any(case.aborted and not case.why.startswith(REACHED) for case in run.cases)
+    ended_early = any(case.aborted for case in in_time)
     return Exit.INTERRUPTED if run.salvaged or ended_early else Exit.PASS
 
 

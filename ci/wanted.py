@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from ci import paper
 from msgspec.structs import replace
 
 from assay import files
@@ -28,7 +29,6 @@ from assay.show.figure import Absent, Figure, Shown, reasons
 from assay.store import session
 from assay.store.cases import Case
 from assay.store.session import ReportError
-from ci import paper
 from studies.validation import figures as of_validation
 
 #: Why no claim of a document was measured, where no case of it is one of the site.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,11 @@ Ran = Literal["hardware", "emulated", "this machine", "recorded", "never"]
 MOST, LEAST = "most", "least"
 
 #: How several numbers of a side become one.
-TAKE = {"median": statistics.median, MOST: max, LEAST: min}
+TAKE: Mapping[str, Callable[[Iterable[float]], float]] = {
+    "median": statistics.median,
+    MOST: max,
+    LEAST: min,
+}
 
 #: The fields that agree on both sides unless a relation names others.
 SAME_PLACE = ("partition", "environ")
@@ -160,7 +164,7 @@ def _agrees(found: Any, asked: Any) -> bool:
         return found is not None
     if isinstance(asked, dict):
         try:
-            return asked.get("min", -math.inf) <= float(found) <= asked.get("max", math.inf)
+            return bool(asked.get("min", -math.inf) <= float(found) <= asked.get("max", math.inf))
         except (TypeError, ValueError):
             return False
     return any(_same(found, one) for one in (asked if isinstance(asked, list) else [asked]))

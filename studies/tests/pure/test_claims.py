@@ -35,10 +35,9 @@ def made(side, value, unit="1", case=0):
         return [*made(side.above, value, unit, case + 1), *made(side.below, 1.0, unit, case + 2)]
     fields = {}
     for name, asked in side.of.items():
-        if isinstance(asked, dict):
-            asked = asked.get("min", asked.get("max"))
-        asked = asked[0] if isinstance(asked, list) else asked
-        fields[name] = {MOST: 1000, LEAST: 1}.get(asked, asked) if isinstance(asked, str) else asked
+        one = asked.get("min", asked.get("max")) if isinstance(asked, dict) else asked
+        one = one[0] if isinstance(one, list) else one
+        fields[name] = {MOST: 1000, LEAST: 1}.get(one, one) if isinstance(one, str) else one
     value *= float(fields.get(side.per, 1))
     return [Point(fields, {side.value: (value, unit)}, case)]
 
@@ -182,6 +181,8 @@ def test_what_is_not_measured_is_not_wrong_and_what_falls_or_fails_is():
     late = msgspec.structs.replace(aborted, why="deadline of the run (240s) was reached")
     assert paper.ended(session(aborted), found) is Exit.INTERRUPTED
     assert paper.ended(session(late), found) is Exit.PASS
+    cancelled = msgspec.structs.replace(failed, why=f"job error: cancelled: {late.why}")
+    assert paper.ended(session(cancelled), found) is Exit.PASS
 
 
 def test_the_last_line_names_each_claim_with_its_verdict_and_what_it_needs():
@@ -197,6 +198,6 @@ def test_the_last_line_names_each_claim_with_its_verdict_and_what_it_needs():
 def test_the_page_has_each_claim_with_a_mark_and_escapes_what_it_is_given():
     claim = msgspec.structs.replace(EVERY["001-multicast"], why="<b>")
     text = paper.render({"001": [claims.judge(claim, ())]}, ())
-    assert "<td>– could not be measured here</td><td>&lt;b&gt;</td><td>never</td>" in text
+    assert "<td>? could not be measured here</td><td>&lt;b&gt;</td><td>never</td>" in text
     assert "no figure of this document" in text
     assert isinstance(claim, Claim)

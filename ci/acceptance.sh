@@ -6,7 +6,8 @@
 # PAPER=000 runs only the tests behind the figures of a validation. PAPER=001 runs those of broadcasts
 # for streaming, 002 of nodes with many cores, 003 of two clusters over a long link, 004 of processes
 # near their network device, and all runs all of these. It writes the figures that the run can give to
-# paper/ in the results, as PNG, SVG and CSV.
+# paper/ in the results, as PNG, SVG and CSV, and index.html with a verdict on each claim. It ends with
+# 0 if no case failed and no claim is wrong; its last lines name what could not be measured, and why.
 # Needs .venv (make setup). Ends as assay report does: docs/command-line.md has the exit codes.
 set -euo pipefail
 
@@ -59,6 +60,11 @@ fi
 unset RFM_VERBOSE
 echo "acceptance: reframe ${arguments[*]} -r${*:+ $*}"
 
+# One machine: a document gives what fits into five minutes, also beside other work.
+if [ -n "$PAPER" ] && [ "${SITE:-}" = local ] && [ "${PROFILE:-}" = smoke ]; then
+    export ASSAY_DEADLINE=${ASSAY_DEADLINE:-$((240 * ${#studies[@]}))s}
+fi
+
 run=0
 leash=() # ReFrame ends, and with it its jobs, also if this script is killed by SIGKILL
 setpriv --pdeathsig TERM true 2>/dev/null && leash=(setpriv --pdeathsig TERM)
@@ -79,6 +85,15 @@ while kill -0 "$reframe" 2>/dev/null; do
     wait "$reframe" || run=$?
 done
 
+options=(--junit "$results/junit.xml")
+[ -z "$PAPER" ] || options+=(--figures "$results/paper" "${studies[@]/%//figures.yaml}")
+
+# A site may have no case of a document. Then its claims are named with what they need.
+if [ -n "$PAPER" ] && [ ! -f "$session/session.json" ] && [ $# -eq 0 ] &&
+    grep -qs 'not accepted: no case is selected' "$session/reframe.log"; then
+    exec .venv/bin/python -m ci.wanted "${options[@]}"
+fi
+
 # ReFrame writes its plan there before the first case. A killed run gets a page of what is done.
 if [ ! -f "$session/session.json" ]; then
     .venv/bin/assay report --junit "$results/junit.xml" || true # both say that there is no result
@@ -86,14 +101,12 @@ if [ ! -f "$session/session.json" ]; then
     exit 2
 fi
 
-options=(--session "$session" --junit "$results/junit.xml")
 report=0
-if [ -z "${PAPER:-}" ]; then
-    .venv/bin/assay report "${options[@]}" || report=$?
-else
-    options+=(--figures "$results/paper" "${studies[@]/%//figures.yaml}")
-    .venv/bin/python -m ci.wanted "${options[@]}" || report=$?
+if [ -n "$PAPER" ]; then
+    # The claims decide: the site does not promise these cases, so that ReFrame ends with 1.
+    exec .venv/bin/python -m ci.wanted --session "$session" "${options[@]}"
 fi
+.venv/bin/assay report --session "$session" "${options[@]}" || report=$?
 if [ "$run" -ne 0 ] || [ "$report" -ne 0 ]; then
     echo "acceptance: no PASS (reframe ended with $run, assay report with $report)" >&2
     # A test that is not of Assay may have failed: it is in no verdict.

@@ -1,8 +1,9 @@
 """The figures that a study asks for, and the ones that a session does not have.
 
-    python -m ci.wanted --session DIR --figures DIR --junit FILE LIST...
+    python -m ci.wanted [--session DIR] --figures DIR --junit FILE LIST...
 
-writes the report of a session, as `assay report` does, with what the figures of each LIST lack.
+writes the report of a session, as `assay report` does, with what the figures of each LIST lack, and
+judges the claims beside each LIST (:mod:`ci.paper`), which decide the exit code.
 A list names its figures. Tests of a study declare figures by the same names, and
 :mod:`studies.validation` has those of cases of the suite (:mod:`assay.declared`). Each drawn figure
 states its own entry (:attr:`assay.show.figure.Figure.shows`).
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from ci import paper
 from msgspec.structs import replace
 
 from assay import files
@@ -28,6 +30,9 @@ from assay.store import session
 from assay.store.cases import Case
 from assay.store.session import ReportError
 from studies.validation import figures as of_validation
+
+#: Why no claim of a document was measured, where no case of it is one of the site.
+NO_CASE = "no case of the document is one of this site; assay check says which words it lacks"
 
 
 class _Keys(msgspec.Struct, forbid_unknown_fields=True):
@@ -121,25 +126,37 @@ def _places(case: Case, place: str) -> set[Shown]:
 
 
 def main() -> int:
-    """Write the report of a session, and return its exit code."""
+    """Write the report of a session and the page of its claims, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("lists", nargs="+", type=Path, metavar="LIST")
-    for name in ("--session", "--figures", "--junit"):
+    for name in ("--figures", "--junit"):
         parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--session", type=Path, help="without it, no case is of this site")
     args = parser.parse_args()
     try:
-        run = session.load_session(args.session)
-        run = replace(run, cases=named(run.cases))
-        return report.write_report(
-            run,
-            args.junit.with_name("report.html"),
-            args.figures,
-            lambda drawn: absent(run.cases, drawn, args.lists),
-            args.junit,
-        )
+        if args.session is None:
+            paper.write(args.figures, paper.findings((), args.lists, NO_CASE), ())
+            return Exit.PASS
+        return _report(args)
     except ReportError as error:
         print(f"wanted: {error}", file=sys.stderr)
         return Exit.UNKNOWN
+
+
+def _report(args: argparse.Namespace) -> int:
+    run = session.load_session(args.session)
+    run = replace(run, cases=named(run.cases))
+    every: list[Figure] = []
+
+    def lacking(drawn: Sequence[Figure]) -> list[Absent]:
+        every.extend(drawn)
+        return absent(run.cases, drawn, args.lists)
+
+    page = args.junit.with_name("report.html")
+    report.write_report(run, page, args.figures, lacking, args.junit)
+    found = paper.findings(run.cases, args.lists)
+    paper.write(args.figures, found, every)
+    return paper.ended(run, found)
 
 
 if __name__ == "__main__":

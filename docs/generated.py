@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,6 +24,7 @@ from sphinx.util import logging
 
 from assay import catalogue, cli, sites
 from assay.judge import peaks, reference_files
+from studies import claims
 
 ROOT = Path(__file__).resolve().parents[1]
 SITES = ROOT / "site-config"
@@ -214,7 +216,27 @@ def _kind(rule: dict[str, Any], top: dict[str, Any]) -> str:
     return " or ".join(_KINDS[kind] for kind in ([given] if isinstance(given, str) else given))
 
 
+# --- the claims of the documents ------------------------------------------------------------------
+
+#: The number of each document -> the folder of its claims.
+DOCUMENTS = {"000": ROOT / "studies", **{f.name[-3:]: f for f in sorted(ROOT.glob("studies/doc*"))}}
+
+
+def claims_of(number: str) -> str:
+    """The claims of a document, with what judges them."""
+    rows = []
+    for one in claims.read(DOCUMENTS[number] / "claims.yaml"):
+        relation = one.relation
+        judged = f"{claims.band(relation)}; {relation.source}" if relation else one.why
+        test = one.test if one.test == "none" else code(one.test)
+        rows.append((one.claim, one.measurement, one.figure, test, judged, one.ran,
+                     f"{one.hardware}: {one.command}"))  # fmt: skip
+    head = ("claim", "measurement", "figure", "test", "must be, and why", "ran", "needs")
+    return table(head, rows)
+
+
 PARTS = {
+    **{f"claims {number}": partial(claims_of, number) for number in DOCUMENTS},
     "command line": command_line,
     "make": make_help,
     "features of partitions": lambda: words("partition", "features"),

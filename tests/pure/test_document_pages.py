@@ -5,6 +5,7 @@ import re
 
 import pytest
 import yaml
+from docs import generated
 from shell import ROOT
 
 from assay.store import promise
@@ -104,6 +105,16 @@ def test_the_validation_has_the_cases_that_it_was_published_with():
 def test_the_page_of_all_studies_has_the_page_of_each(study):
     text = (ROOT / "docs/studies.md").read_text()
     assert f"{{include}} ../studies/doc{study}/README.md\n" in text
+
+
+def test_the_page_of_all_studies_has_the_claims_of_each_with_no_empty_cell():
+    text = (ROOT / "docs/studies.md").read_text()
+    assert {"000", *STUDIES} == generated.DOCUMENTS.keys()
+    for number in generated.DOCUMENTS:
+        assert f"<!-- generated: claims {number} -->" in text
+        for row in generated.claims_of(number).splitlines():
+            cells = row.removeprefix("|").removesuffix("|").replace(r"\|", "").split("|")
+            assert len(cells) == 7 and all(map(str.strip, cells)), row
 
 
 def _imported(path):

@@ -86,6 +86,44 @@ def test_for_the_paper_only_its_tests_run_and_its_figures_are_drawn(site: Path) 
     assert f"-c {' -c '.join([*documents.values()][1:])} -R" in done
 
 
+def test_the_claims_decide_how_a_paper_ends_and_not_what_the_site_promises(site: Path) -> None:
+    (site / "studies").mkdir(exist_ok=True)
+    (site / "studies/tests.txt").write_text("Osu\n")
+    for reframe, claims in ((1, 0), (0, 1), (1, 3)):
+        stage(site, reframe, report=claims)
+        assert accept(site, SITE="here", PAPER="000").returncode == claims
+
+
+def test_a_site_without_a_case_of_a_document_has_its_claims_named(site: Path) -> None:
+    (site / "studies").mkdir(exist_ok=True)
+    (site / "studies/tests.txt").write_text("Osu\n")
+    log = "$ASSAY_RESULTS/output/$ASSAY_SESSION"
+    for why, code in (("no case is selected; 0 of 9", 0), ("a list cannot be read", 2)):
+        script = f'mkdir -p "{log}"; echo "not accepted: {why}" >"{log}/reframe.log"; exit 1'
+        program(site / ".venv/bin", "reframe", script)
+        done = accept(site, SITE="here", PAPER="000")
+        assert done.returncode == code
+        assert ("PYTHON[-m ci.wanted --junit" in done.stdout) == (not code)
+    program(
+        site / ".venv/bin",
+        "reframe",
+        script.replace("a list cannot be read", "no case is selected"),
+    )
+    assert accept(site, "-n", "Nothing", SITE="here", PAPER="000").returncode == 2
+
+
+def test_one_machine_gives_a_document_four_minutes_before_its_last_case(site: Path) -> None:
+    (site / "site-config/here").rename(site / "site-config/local")
+    (site / "studies").mkdir(exist_ok=True)
+    (site / "studies/tests.txt").write_text("Osu\n")
+    program(site / ".venv/bin", "reframe", f'echo "LATEST[$ASSAY_DEADLINE]"; {BEGIN}')
+    for given, said in (({}, "240s"), ({"ASSAY_DEADLINE": "9s"}, "9s")):
+        done = accept(site, SITE="local", PROFILE="smoke", PAPER="000", **given)
+        assert f"LATEST[{said}]" in done.stdout
+    assert "LATEST[]" in accept(site, SITE="local", PROFILE="full", PAPER="000").stdout
+    assert "LATEST[]" in accept(site, SITE="local", PROFILE="smoke").stdout
+
+
 def test_a_document_that_nobody_covers_is_named_before_anything_runs(site: Path) -> None:
     done = accept(site, SITE="here", PAPER="005")
     assert done.returncode == 64

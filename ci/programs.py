@@ -36,6 +36,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import time
 import urllib.error
@@ -810,14 +811,15 @@ def packed(package, sources, folder):
     why = []
     for pin in sources.pins[package]:
         name = f"{pin.package}-{pin.version}"
-        tree, archive = folder / name, folder / f"{name}.tar.gz"
-        try:
-            source = sources.get(pin, tree)
-        except Refused as error:
-            why.append(str(error))
-            continue
-        _pack(tree, archive)
-        shutil.rmtree(str(tree))
+        archive = folder / f"{name}.tar.gz"
+        with tempfile.TemporaryDirectory(dir=str(folder)) as scratch:
+            tree = Path(scratch) / name
+            try:
+                source = sources.get(pin, tree)
+            except Refused as error:
+                why.append(str(error))
+                continue
+            _pack(tree, archive)
         say(f"{pin}: from {source}" + "".join(f" (not {each})" for each in why))
         words = {"archive": archive.name, "sha256": _sha256(archive), "source": source}
         return "\n".join([f"[{pin}]", *(f"{word} = {words[word]}" for word in words), ""])

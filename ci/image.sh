@@ -43,6 +43,14 @@ work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-image.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/inputs" "$work/tmp"
 
+if grep -q '/inputs/sources/' "$definition"; then
+    say "packing the sources of programs"
+    .venv/bin/python ci/programs.py --pack "$work/inputs/sources" || {
+        [ -e "$work/inputs/sources/programs.ini" ] || die "no sources; the line above says why"
+        say "the image lacks the programs that were left out"
+    }
+fi
+
 say "fetching wheels of requirements/run.lock"
 platforms=()
 for platform in manylinux2014 manylinux_2_{17,26,27,28}; do
@@ -53,11 +61,6 @@ done
     --dest "$work/inputs/wheels" -r requirements/run.lock ||
     die "pip could not fetch the wheels; the lines above say why"
 [ -d .cache/osu-py ] || ci/fetch-osu-py.sh
-if grep -q '/inputs/sources/' "$definition"; then
-    say "packing the sources of programs"
-    .venv/bin/python ci/programs.py --pack "$work/inputs/sources" ||
-        say "the image lacks the programs that were left out"
-fi
 
 git archive --output "$work/inputs/assay.tar" HEAD -- . ':!tests' ':!lab/tests' ':!.ci'
 tar -rf "$work/inputs/assay.tar" .cache/osu-py

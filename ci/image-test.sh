@@ -29,10 +29,11 @@ fi
 same "label assay.lock.requirements" "$(label assay.lock.requirements)" "$lock"
 inside=$(apptainer exec "$image" sha256sum /opt/assay/requirements/run.lock | cut -d' ' -f1)
 same "the sha256 of requirements/run.lock" "$inside" "$lock"
-for each in openmpi.version pmix.version ucx.version org.opencontainers.image.revision; do
+oci=org.opencontainers.image
+for each in {openmpi,pmix,ucx}.version $oci.{revision,version,licenses}; do
     [ -n "$(label "$each")" ] || die "$image has no label $each"
 done
-revision=$(label org.opencontainers.image.revision)
+revision=$(label $oci.revision)
 head=$(git rev-parse HEAD 2>/dev/null) || head=
 [ "$revision" = "$head" ] || say "the image is of commit $revision, this is ${head:-no checkout}"
 
@@ -51,5 +52,6 @@ for app in "${apps[@]}"; do
     apptainer test --app "$app" "$image" || die "$image: the test of $app failed, see above"
     say "$app runs"
 done
+[ -n "$spack" ] || say "compiled programs: $(label assay.programs)"
 say "sound: $((size / 1000000)) MB, Open MPI $(label openmpi.version), PMIx" \
     "$(label pmix.version), UCX $(label ucx.version), commit ${revision:0:12}"

@@ -11,6 +11,7 @@
 #   IMAGE_ARGS       further arguments of apptainer build
 #   IMAGE_KIT        an unpacked offline kit (ci/spack-offline-kit.sh), for containers/cuda.def
 #   IMAGE_PYTHON     the Python of the base, if it is not Debian 12: 3.12 (3.11)
+#   ASSAY_SOURCES    where the sources of programs come from, as for `make programs`
 #   IMAGE_CA         the certificate of an authority that the build must trust to fetch; a PEM file
 #
 # The image does not name its origin: no host name of a mirror, and no path of this machine. An
@@ -41,6 +42,14 @@ mkdir -p "$(dirname "$image")"
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/assay-image.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/inputs" "$work/tmp"
+
+if grep -q '/inputs/sources/' "$definition"; then
+    say "packing the sources of programs"
+    .venv/bin/python ci/programs.py --pack "$work/inputs/sources" || {
+        [ -e "$work/inputs/sources/programs.ini" ] || die "no sources; the line above says why"
+        say "the image lacks the programs that were left out"
+    }
+fi
 
 say "fetching wheels of requirements/run.lock"
 platforms=()

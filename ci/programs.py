@@ -3,6 +3,7 @@
 
     ci/programs.py          what `make programs` does
     ci/programs.py --ask    what `make acceptance` does: it names what is missing, and asks first
+    ci/programs.py --pack FOLDER    compile nothing; write the sources to a folder
 
 The sources are pinned in ci/programs.ini by checksum. They come from a folder or a mirror
 (``ASSAY_SOURCES``), else from the net. The programs are installed below ``ASSAY_PROGRAMS``, by
@@ -10,6 +11,10 @@ default .cache/programs: each whole or not at all, so a call goes on where the l
 Its file programs.json says what is there, and with which MPI it was compiled (read by
 assay.sites.stacks). Each program has a recipe, ci/programs/PACKAGE.sh. Needs Python 3.6 and its
 standard library.
+
+The build of an image reaches neither the net nor the repositories of the builder. The folder of
+``--pack`` holds one archive for each program, and their pins: in the build it is ASSAY_SOURCES, and
+its programs.ini is what ``--pins`` names.
 """
 
 import argparse
@@ -17,6 +22,7 @@ import concurrent.futures
 import configparser
 import contextlib
 import fcntl
+import gzip
 import hashlib
 import http.client
 import json
@@ -30,6 +36,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import time
 import urllib.error
@@ -105,7 +112,7 @@ class Refused(Exception):
 class Pin:
     """A version of a package, by checksum; ci/programs.ini explains the words."""
 
-    WORDS = {"archive", "sha256", "urls", "commit", "under"}
+    WORDS = {"archive", "sha256", "urls", "commit", "under", "source"}
 
     def __init__(self, where, section, words):
         try:
@@ -118,6 +125,7 @@ class Pin:
         self.archive = words.get("archive", f"{self.package}-{self.version}.tar.gz")
         self.sha256, self.commit = words.get("sha256", ""), words.get("commit", "")
         self.urls, self.under = words.get("urls", "").split(), words.get("under", "")
+        self.source = words.get("source") or f"archive {self.archive}, checksum {self.sha256}"
         for word, form in (("sha256", "[0-9a-f]{64}"), ("commit", "[0-9a-f]{40}")):
             if words.get(word) and not re.fullmatch(form, words[word]):
                 raise Refused(f"{where}: [{section}]: {word} is not one: {words[word]}")
@@ -375,7 +383,24 @@ class Sources:
             raise Refused(f"{archive}: cannot be unpacked: {error}") from None
         inside = list(whole.iterdir())
         (inside[0] if len(inside) == 1 else whole).rename(target)
-        return f"archive {pin.archive}, checksum {pin.sha256}"
+        return pin.source
+
+
+def _pack(tree, archive):
+    """Writes a folder of sources to an archive: of the same files, always the same bytes."""
+
+    def plain(member):
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = ""
+        return member
+
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(archive.open("wb"))
+        stream = stack.enter_context(gzip.GzipFile("", "wb", 6, raw, 0))
+        tar = stack.enter_context(tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT))
+        for path in sorted(tree.rglob("*")):
+            name = f"{tree.name}/{path.relative_to(tree)}"
+            tar.add(str(path), name, recursive=False, filter=plain)
 
 
 def _is_repository(git):
@@ -726,13 +751,14 @@ def packages_for(needs, with_mpi):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ask", action="store_true", help="ask first, and end with 0")
+    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="write the sources there")
     parser.add_argument("--pins", type=Path, default=ROOT / "ci/programs.ini")
     parser.add_argument("--recipes", type=Path, default=ROOT / "ci/programs")
     args = parser.parse_args()
     # Open MPI refuses to start as root unless it is told twice that this is meant.
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     try:
-        return run(args)
+        return pack(args) if args.pack else run(args)
     except Refused as error:
         say(str(error))
     except OSError as error:
@@ -742,8 +768,11 @@ def main():
     return 0 if args.ask else 1
 
 
-def run(args):
-    with_mpi = mpi()
+def folder_of_programs():
+    """The folder that the programs are in, or will be.
+
+    :raises Refused: it is not one.
+    """
     path = Path(os.environ.get("ASSAY_PROGRAMS") or ROOT / ".cache/programs")
     if not path.is_absolute():
         raise Refused(
@@ -752,8 +781,54 @@ def run(args):
     path = path.resolve()
     if re.search(r"\s", str(path)):
         raise Refused(f"{path}: makefiles take no blank in a path: name a folder by ASSAY_PROGRAMS")
-    folder = Folder(path, args.recipes)
-    sources = Sources(path / "sources", os.environ.get("ASSAY_SOURCES", ""), pins_of(args.pins))
+    return path
+
+
+def sources_for(args, path):
+    return Sources(path / "sources", os.environ.get("ASSAY_SOURCES", ""), pins_of(args.pins))
+
+
+def pack(args):
+    """Writes an archive of each source that can be had, and their pins; the exit code."""
+    sources, failed = sources_for(args, folder_of_programs()), []
+    args.pack.mkdir(parents=True, exist_ok=True)
+    with (args.pack / "programs.ini").open("w", encoding="utf-8") as pins:
+        for package in sources.pins:
+            try:
+                pins.write(packed(package, sources, args.pack) + "\n")
+            except Refused as error:
+                failed.append(package)
+                say(f"left out: {error}")
+    cost(failed, words_of(sources.pins, ROOT / "src/assay/catalogue.yaml"))
+    return 1 if failed else 0
+
+
+def packed(package, sources, folder):
+    """Writes the archive of a package; the lines of its pin.
+
+    :raises Refused: none of its sources can be had.
+    """
+    why = []
+    for pin in sources.pins[package]:
+        name = f"{pin.package}-{pin.version}"
+        archive = folder / f"{name}.tar.gz"
+        with tempfile.TemporaryDirectory(dir=str(folder)) as scratch:
+            tree = Path(scratch) / name
+            try:
+                source = sources.get(pin, tree)
+            except Refused as error:
+                why.append(str(error))
+                continue
+            _pack(tree, archive)
+        say(f"{pin}: from {source}" + "".join(f" (not {each})" for each in why))
+        words = {"archive": archive.name, "sha256": _sha256(archive), "source": source}
+        return "\n".join([f"[{pin}]", *(f"{word} = {words[word]}" for word in words), ""])
+    raise Refused("; ".join(why))
+
+
+def run(args):
+    with_mpi, path = mpi(), folder_of_programs()
+    folder, sources = Folder(path, args.recipes), sources_for(args, path)
     unknown = [p for p in sources.pins if not (args.recipes / f"{p}.sh").exists()]
     if unknown:
         there = ", ".join(sorted(f.stem for f in args.recipes.glob("*.sh")))
@@ -827,12 +902,17 @@ def compile_all(todo, folder, sources, with_mpi, words):
             raise SystemExit(130) from None
     there, took = folder.state["packages"], time.monotonic() - started
     say(f"{len(there)} of {len(sources.pins)} are in {folder.path / 'bin'}, after {took:.0f} s")
-    for name in failed:
-        if name not in there and name in words:
+    cost([name for name in failed if name not in there], words)
+    return 1 if failed else 0
+
+
+def cost(packages, words):
+    """Says which tests do not run without these packages."""
+    for name in packages:
+        if name in words:
             tests = lost(words[name][0], ROOT / "reframe/cases.txt").items()
             named = ", ".join(f"{test} ({number})" for test, number in tests)
             say(f"without {name} these tests do not run: {named}")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

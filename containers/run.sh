@@ -26,7 +26,7 @@ acceptance() {
     local name
     while IFS= read -r name; do
         case $name in
-        SLURM_* | PMI_* | PMIX_* | PBS_* | LSB_* | PYTHONPATH | PYTHONHOME | ASSAY_IMAGE)
+        SLURM_* | PMI_* | PMIX_* | PBS_* | LSB_* | PYTHONPATH | PYTHONHOME | ASSAY_IMAGE | ASSAY_PROGRAMS)
             unset "$name"
             ;;
         esac

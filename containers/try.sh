@@ -2,10 +2,11 @@
 # Inside the image: run one of its programs for a moment, on two ranks. Fail unless its output is
 # complete and its own validation passed. The tests of the image's apps use this script.
 #
-#   [TRY_LIMIT=SECONDS] try.sh hpcc|netpipe|ucx_perftest|osu
+#   [TRY_LIMIT=SECONDS] try.sh hpcc|netpipe|ucx_perftest|osu|osu_c|hpl
 #
 # A launch that takes longer than TRY_LIMIT has failed; 0 is no limit. The messages are so long that
-# a rate is not rounded to 0 on a busy machine.
+# a rate is not rounded to 0 on a busy machine. The last two are compiled for the image; they pass where
+# it was built without their sources.
 set -euo pipefail
 
 suite=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -27,11 +28,20 @@ sound() { # sound FILE [LAST SIZE]: of one world of two, complete, valid
     assay parse ${2:+--last-size "$2"} "$1" >parsed || die "$(cat parsed)"
 }
 
+hpl_input() { # hpl_input DEVICE: 8 is the file that the input names, 6 the standard output
+    "$suite/.venv/bin/python" -c "
+from assay.workloads import hpl_input, sizing
+print(hpl_input.hpl([200], [32], sizing.Grid(1, 2), device=$1), end='')"
+}
+compiled() { # compiled PACKAGE: ends where the image has none
+    [ ! -d "$suite/.cache/programs/$1" ] || return 0
+    echo "try: no $1 here: it was built without its source" >&2
+    exit
+}
+
 case ${1:-} in
 hpcc)
-    "$suite/.venv/bin/python" -c '
-from assay.workloads import hpl_input, sizing
-print(hpl_input.hpl([200], [32], sizing.Grid(1, 2), device=8), end="")' >hpccinf.txt
+    hpl_input 8 >hpccinf.txt
     pair hpcc
     sound hpccoutf.txt
     grep -qx 'CommWorldProcs=2' hpccoutf.txt || die "hpcc was not one world of two"
@@ -45,6 +55,17 @@ osu) # likewise; with fewer repeats than the program has when it is run as such
 from osu_latency import osu_latency
 osu_latency(skip=2, loop=20, MAX_MSG_SIZE=1024)'
     sound out 1024
+    ;;
+osu_c)
+    compiled osu-micro-benchmarks
+    pair osu_latency -m 1:1024 -x 2 -i 20
+    sound out 1024
+    ;;
+hpl)
+    compiled hpl
+    hpl_input 6 >HPL.dat
+    pair xhpl
+    sound out
     ;;
 ucx_perftest)
     ucx_info -d | grep -q 'Transport: posix' || die "UCX has no shared memory here"
@@ -64,5 +85,5 @@ ucx_perftest)
     wait "$server" || die "the server of ucx_perftest ended with exit code $?: $(cat server)"
     sound out 65536
     ;;
-*) die "no program '${1:-}': hpcc, netpipe, ucx_perftest or osu" ;;
+*) die "no program '${1:-}': hpcc, netpipe, ucx_perftest, osu, osu_c or hpl" ;;
 esac

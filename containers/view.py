@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Inside a build: what the image must know of an installed Spack stack, one line on stdout.
+"""Inside a build: what the image must know of its programs, one line on stdout.
 
 view.py path SITE VIEW[,VIEW]   directories for PATH
 view.py lock SITE               the lock that was installed
 view.py version SITE PACKAGE    the version of a package, as the lock has it
+view.py compiled                what ci/programs.py compiled, with versions; `none` without any
+
+The first three are of an installed Spack stack.
 """
 
 import json
@@ -37,5 +40,14 @@ def version(site, package):
     return found.pop()
 
 
+def compiled():
+    """The programs that were compiled in the build, as PACKAGE-VERSION,PACKAGE-VERSION."""
+    index = SUITE / ".cache/programs/programs.json"
+    packages = json.loads(index.read_text())["packages"] if index.exists() else {}
+    named = [f"{name}-{each['version']}" for name, each in sorted(packages.items())]
+    return ",".join(named) or "none"
+
+
 if __name__ == "__main__":
-    print({"path": path, "lock": lock, "version": version}[sys.argv[1]](*sys.argv[2:]))
+    asked = {"path": path, "lock": lock, "version": version, "compiled": compiled}
+    print(asked[sys.argv[1]](*sys.argv[2:]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,8 @@ def apptainer(
 
 
 # --- the parser of Apptainer, as a linter --------------------------------------------------------
+
+SITE = ROOT / "site-config/any/reframe.py"
 
 DEFINITION = "Bootstrap: docker\nFrom: {{ base }}\n\n%test\n  set -eu\n  true\n\n%help\n  Help.\n\n"
 DEFINITION += "%labels\n  title sound\n"
@@ -89,9 +92,38 @@ def test_definitions_of_this_repository_are_read_by_apptainer(program: Path) -> 
 def test_the_image_is_the_repositorys_and_each_program_in_it_runs(image: Path) -> None:
     done = run("ci/image-test.sh", image)
     assert done.returncode == 0, done.stdout
-    for app in ("hpcc", "netpipe", "osu", "ucx_perftest"):
+    for app in ("hpcc", "hpl", "netpipe", "osu", "osu_c", "ucx_perftest"):
         assert f"image-test: {app} runs" in done.stdout
     assert "sound: " in done.stdout.splitlines()[-1]
+
+
+def compiled(image: Path) -> set[str]:
+    """The packages that were compiled for the image; skips the test without any."""
+    labels = apptainer("inspect", "--json", "--labels", image).stdout
+    stated = json.loads(labels)["data"]["attributes"]["labels"]["assay.programs"]
+    if stated == "none":
+        pytest.skip("the image was built without sources of programs")
+    return set(re.findall(r"(?:^|,)([a-z-]+)-\d", stated))
+
+
+#: A word of the catalogue for each package that the image may have compiled.
+WORDS = {
+    **{"osu-micro-benchmarks": "osu", "npb-btio": "btio", "stream": "stream"},
+    **{"hpl": "hpl", "hpcg": "hpcg", "ior": "ior", "mpigraph": "mpigraph"},
+}
+
+
+def test_what_was_compiled_is_offered_to_nodes_outside(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_RESULTS", str(tmp_path))
+    stack = container.container_stack(SITE, container.look(image, ROOT))
+    packages = compiled(image)
+    assert packages and {WORDS[name] for name in packages} <= {*stack["features"]}
+    if "hpl" in packages:
+        (wrapper,) = tmp_path.glob("images/*/xhpl")
+        # Without HPL.dat it says so and ends; a missing library would end it before.
+        assert "HPL.dat" in run("timeout", "60", wrapper, cwd=tmp_path).stdout
 
 
 def test_an_image_with_another_lock_fails(image: Path, tmp_path: Path) -> None:
@@ -139,6 +171,9 @@ def test_only_what_was_signed_is_verified(image: Path, tmp_path: Path) -> None:
 
 
 def test_a_missing_program_fails_the_build(image: Path, program: Path, tmp_path: Path) -> None:
+    more = []
+    if "hpl" in compiled(image):
+        more = [("less", "rm -r /opt/assay/.cache/programs/hpl")]
     definition = (ROOT / "containers/debian.def").read_text()
     begin = definition.index("\n%test\n")
     own_test = definition[begin : definition.index("\n%", begin + 1)]
@@ -148,7 +183,7 @@ def test_a_missing_program_fails_the_build(image: Path, program: Path, tmp_path:
         (work / "tmp").mkdir()
         shutil.copytree(program.parents[1], work / "apptainer")
         shutil.copy(image, work / "base.sif")
-        for name, post in (("whole", "true"), ("lacking", "rm /usr/bin/hpcc")):
+        for name, post in (("whole", "true"), ("lacking", "rm /usr/bin/hpcc"), *more):
             text = f"Bootstrap: localimage\nFrom: base.sif\n\n%post\n  {post}\n{own_test}"
             (work / f"{name}.def").write_text(text)
         results = {
@@ -157,7 +192,7 @@ def test_a_missing_program_fails_the_build(image: Path, program: Path, tmp_path:
                 *(work / "apptainer/bin/apptainer", "build", "--fakeroot", "--sandbox"),
                 *(name, f"{name}.def"),
             )
-            for name in ("whole", "lacking")
+            for name in ("whole", "lacking", *(name for name, _ in more))
         }
     finally:
         run("chmod", "-R", "u+rwX", work)
@@ -165,6 +200,9 @@ def test_a_missing_program_fails_the_build(image: Path, program: Path, tmp_path:
     assert results["whole"].returncode == 0, results["whole"].stdout
     assert results["lacking"].returncode != 0
     assert "missing: hpcc" in results["lacking"].stdout
+    if more:
+        assert results["less"].returncode != 0
+        assert "missing: xhpl" in results["less"].stdout
 
 
 def test_a_visitor_gets_a_report(image: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,32 @@ def test_a_setting_of_an_image_that_cannot_be_is_named(
     done = run(bare, checkout / "ci/image.sh", **{name: value})
     assert done.returncode == 1
     assert said in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("sources", "goes_on"), [("none", False), (".", True)])
+def test_what_cannot_be_packed_is_left_out_but_a_wrong_folder_ends_the_build(
+    bare: Path, checkout: Path, sources: str, goes_on: bool
+) -> None:
+    cached(checkout)
+    (bare / "git").unlink()
+    program(bare, "git", "true")
+    (checkout / ".cache/osu-py").mkdir()
+    for name in ("src/assay/catalogue.yaml", "src/assay/node/capacity.py", "reframe/cases.txt"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, checkout / name)
+    pip = f'[ "$1" != -m ] || exit 1\nexec {sys.executable} "$@"'
+    program(checkout / ".venv/bin", "python", pip)
+    nowhere = dict.fromkeys(("https_proxy", "http_proxy"), "http://127.0.0.1:9")
+    done = run(bare, checkout / "ci/image.sh", ASSAY_SOURCES=checkout / sources, **nowhere)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    if goes_on:
+        assert "without hpl these tests do not run" in done.stdout
+        assert "image: the image lacks the programs that were left out" in done.stdout
+        assert last.startswith("image: pip could not fetch the wheels")
+    else:
+        assert "none is neither a folder nor an address" in done.stdout
+        assert last == "image: no sources; the line above says why"
 
 
 LABELS = """\

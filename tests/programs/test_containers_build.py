@@ -31,10 +31,21 @@ def labelled(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "containers", tmp_path / "containers")
     (tmp_path / "requirements").mkdir()
     (tmp_path / "requirements/run.lock").write_text("lock\n")
+    project = '[project]\nversion = "1.2.3"\nlicense = "A OR B"\n[tool.x]\nversion = "9"\n'
+    (tmp_path / "pyproject.toml").write_text(project)
     (tmp_path / ".git_archival.txt").write_text(f"node: {'a1' * 20}\n")
     for name, text in SAID.items():
         program(tmp_path / "bin", name, f"printf '{text}\\n'")
+    # The version of PMIx comes from a library, by Python.
+    own = f'[ "$1" = -c ] || exec {sys.executable} "$@"\nprintf "{SAID["python3"]}\\n"'
+    program(tmp_path / "bin", "python3", own)
     return tmp_path
+
+
+def stated(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """The labels that were printed: name and value."""
+    assert done.returncode == 0, done.stdout
+    return dict(re.findall(r"(?m)^(\S+) (.+)$", done.stdout))
 
 
 def labels(suite: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -43,16 +54,39 @@ def labels(suite: Path, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_labels_are_what_programs_and_files_say(labelled: Path) -> None:
-    done = labels(labelled)
-    assert done.returncode == 0, done.stdout
-    said = dict(line.split() for line in done.stdout.splitlines())
-    assert said == {
+    assert stated(labels(labelled)) == {
         "org.opencontainers.image.revision": "a1" * 20,
+        "org.opencontainers.image.version": "1.2.3",
+        "org.opencontainers.image.licenses": "A OR B",
+        "assay.programs": "none",
         "assay.lock.requirements": hashlib.sha256(b"lock\n").hexdigest(),
         "openmpi.version": "4.1.4",
         "pmix.version": "4.2.2",
         "ucx.version": "1.18.1",
     }
+
+
+def test_the_programs_that_were_compiled_are_a_label(labelled: Path) -> None:
+    folder = labelled / ".cache/programs"
+    folder.mkdir(parents=True)
+    packages = {"osu-micro-benchmarks": {"version": "7.4"}, "hpl": {"version": "2.3"}}
+    (folder / "programs.json").write_text(json.dumps({"mpi": {}, "packages": packages}))
+    assert stated(labels(labelled))["assay.programs"] == "hpl-2.3,osu-micro-benchmarks-7.4"
+
+
+@pytest.mark.parametrize("base", ["debian@sha256:" + "b2" * 32, "debian:12", "scratch", ""])
+def test_the_digest_of_the_base_is_a_label_where_it_is_known(labelled: Path, base: str) -> None:
+    found = stated(labels(labelled, BASE=base)).get("org.opencontainers.image.base.digest")
+    assert found == ("sha256:" + "b2" * 32 if "@" in base else None)
+
+
+@pytest.mark.parametrize("lost", ["version", "license"])
+def test_a_project_that_says_less_fails_the_build(labelled: Path, lost: str) -> None:
+    file = labelled / "pyproject.toml"
+    file.write_text(re.sub(rf"(?m)^{lost} = .*$", "", file.read_text()))
+    done = labels(labelled)
+    assert done.returncode != 0
+    assert f"labels: org.opencontainers.image.{lost}" in done.stdout.splitlines()[-1]
 
 
 def locked(suite: Path, *nodes: tuple[str, str], at: str = "site-config/one/spack/env") -> Path:
@@ -63,7 +97,7 @@ def locked(suite: Path, *nodes: tuple[str, str], at: str = "site-config/one/spac
     lock.write_text(json.dumps({"concrete_specs": specs}))
     for name in ("ompi_info", "ucx_info"):
         program(suite / "bin", name, "echo libcuda.so.1: cannot open shared object file; exit 127")
-    (suite / "bin/python3").unlink(missing_ok=True)
+    (suite / "bin/python3").unlink()
     return lock
 
 
@@ -74,8 +108,7 @@ STACK = (("openmpi", "5.0.10"), ("pmix", "5.0.1"), ("ucx", "1.18.1"), ("ucx", "1
 def test_labels_of_a_spack_stack_come_from_its_lock(labelled: Path, at: str) -> None:
     lock = locked(labelled, *STACK, at=at)
     done = labels(labelled, SPACK_SITE="one")
-    assert done.returncode == 0, done.stdout
-    said = dict(line.split() for line in done.stdout.splitlines())
+    said = stated(done)
     assert said["assay.lock.spack"] == run("sha256sum", lock).stdout.split()[0]
     versions = {name: said[f"{name}.version"] for name, _ in STACK}
     assert versions == dict(STACK)
@@ -105,10 +138,10 @@ def test_programs_of_an_image_come_from_its_views(labelled: Path) -> None:
     assert done.stdout == "/gpu/bin:/default/bin\n"
 
 
-def sections(name: str, *kinds: str) -> str:
-    """The scripts of these sections of containers/cuda.def, with its arguments filled in."""
+def sections(name: str, *kinds: str, of: str = "cuda") -> str:
+    """The scripts of these sections of a definition's last stage, with its arguments filled in."""
     lint = shell.module("ci/image-lint.py")
-    text = (ROOT / "containers/cuda.def").read_text()
+    text = (ROOT / f"containers/{of}.def").read_text()
     for key, value in {"site": "one", "views": name}.items():
         text = text.replace(f"{{{{ {key} }}}}", value)
     return "".join(each.script for each in lint.stages(text)[-1].all(*kinds))
@@ -149,12 +182,55 @@ def test_the_test_of_the_cuda_image_can_fail(
     assert said in done.stdout
 
 
+OF_DEBIAN = "mpirun ompi_info ucx_info ucx_perftest hpcc NPopenmpi fio reframe assay"
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (None, ""),
+        ("xhpl", "missing: xhpl"),
+        ("shadowed", "missing: osu_latency"),
+        ("library", "xhpl: \tlibopenblas.so.0 => not found"),
+        ("programs", ""),
+        ("fio", "missing: fio"),
+    ],
+)
+def test_the_test_of_the_image_names_what_a_compiled_program_lacks(
+    tmp_path: Path, lost: str | None, said: str
+) -> None:
+    path = shell.tools(tmp_path / "bin", "sh grep env test")
+    made = tmp_path / "programs"
+    (made / "bin").mkdir(parents=True)
+    for name in OF_DEBIAN.split():
+        if name != lost:
+            program(path, name, "")
+    for name in ("osu_latency", "xhpl") if lost != "programs" else ():
+        program(made / "of", name, "")
+        (made / "bin" / name).symlink_to(f"../of/{name}")
+    if lost == "xhpl":  # a link that leads nowhere
+        (made / "of/xhpl").unlink()
+    if lost == "shadowed":
+        program(path, "osu_latency", "")
+    lacks = "/xhpl" if lost == "library" else "/none"
+    answer = f'case $1 in *{lacks}) printf "\\tlibopenblas.so.0 => not found\\n" ;; esac'
+    program(path, "ldd", answer)
+    script = sections("", "test", of="debian").replace("/opt/assay/.cache/programs", str(made))
+    script = re.sub(r"test -s /opt/assay\S+", "true", script)
+    done = run("sh", "-c", script, path=f"{path}:{made}/bin")
+    assert (done.returncode == 0) is (not said), done.stdout
+    assert said in done.stdout
+
+
 @pytest.mark.parametrize(
     ("name", "label"),
     [("ompi_info", "openmpi.version"), ("ucx_info", "ucx.version"), ("python3", "pmix.version")],
 )
 def test_a_program_that_says_nothing_fails_the_build(labelled: Path, name: str, label: str) -> None:
-    program(labelled / "bin", name, "exit 1")
+    fails = (
+        f'[ "$1" = -c ] || exec {sys.executable} "$@"\nexit 1' if name == "python3" else "exit 1"
+    )
+    program(labelled / "bin", name, fails)
     done = labels(labelled)
     assert done.returncode != 0
     assert done.stdout.splitlines()[-1] == f"labels: {label} is not known"
@@ -185,6 +261,31 @@ def needs(*names: str) -> None:
     absent = [name for name in names if not shutil.which(name)]
     if absent:
         pytest.skip(f"needs {', '.join(absent)} on this machine")
+
+
+@pytest.mark.parametrize("name", ["osu_c", "hpl"])
+def test_a_program_that_the_image_was_built_without_is_not_tried(tmp_path: Path, name: str) -> None:
+    (tmp_path / "containers").mkdir()
+    shutil.copy(ROOT / "containers/try.sh", tmp_path / "containers")
+    done = run("bash", tmp_path / "containers/try.sh", name)
+    assert (done.returncode, "built without its source" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(("name", "package"), [("osu_c", "osu-micro-benchmarks"), ("hpl", "hpl")])
+def test_a_compiled_program_that_does_not_start_does_not_pass(
+    tmp_path: Path, name: str, package: str
+) -> None:
+    (tmp_path / "containers").mkdir()
+    shutil.copy(ROOT / "containers/try.sh", tmp_path / "containers")
+    (tmp_path / ".cache/programs" / package).mkdir(parents=True)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    program(tmp_path / ".venv/bin", "python", f'exec {sys.executable} "$@"')
+    program(tmp_path / "bin", "mpirun", "echo cannot open shared object file >&2; exit 127")
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = run("bash", tmp_path / "containers/try.sh", name, PATH=path)
+    assert done.returncode == 1
+    assert "ended with exit code 127" in done.stdout
+    assert "cannot open shared object file" in done.stdout
 
 
 PROGRAMS = {"hpcc": "hpcc", "netpipe": "NPopenmpi", "ucx_perftest": "ucx_perftest"}

@@ -67,8 +67,12 @@ def test_a_site_for_any_machine_is_taken_where_there_is_one(suite: Path) -> None
     assert environment(run(suite, "acceptance", SITE="local"))["SITE"] == "local"
 
 
+#: What the machine says outside of the container, and would mislead inside.
+OUTSIDE = ("SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "ASSAY_IMAGE", "ASSAY_PROGRAMS")
+
+
 def test_scheduler_and_mpi_outside_are_unknown_inside(suite: Path) -> None:
-    outside = dict.fromkeys(("SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "ASSAY_IMAGE"), "1")
+    outside = dict.fromkeys(OUTSIDE, "1")
     done = run(suite, "acceptance", **outside, PYTHONPATH="/elsewhere", UCX_TLS="tcp", OMPI_MCA_x=1)
     seen = environment(done)
     assert not {*outside, "PYTHONPATH"} & {*seen}

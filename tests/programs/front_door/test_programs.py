@@ -595,3 +595,63 @@ def pins() -> configparser.ConfigParser:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read(ROOT / "ci/programs.ini", encoding="utf-8")
     return parser
+
+
+# --- sources for the build of an image -----------------------------------------------------------
+
+
+def packed(place: Place, name: str = "packed") -> subprocess.CompletedProcess[str]:
+    return place.call("--pack", str(place.root / name))
+
+
+def test_a_build_without_git_and_net_compiles_what_was_packed(place: Place, commit: str) -> None:
+    place.pin("tiny 1.0", commit=commit, under="inside")
+    place.recipe("other", TINY)
+    archive = place.archive("other-upstream.tar.gz", {"other/tiny.c": SOURCE})
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    place.pin("other 2", archive=archive.name, sha256=sha256)
+    done = packed(place)
+    assert done.returncode == 0, done.stdout
+    assert not place.made.exists()  # nothing is compiled
+    folder = place.root / "packed"
+    names = sorted(each.name for each in folder.iterdir())
+    assert names == ["other-2.tar.gz", "programs.ini", "tiny-1.0.tar.gz"]
+    (place.root / "pins.ini").write_text((folder / "programs.ini").read_text())
+    program(place.mpi, "git", "exit 1")
+    done = place.call(ASSAY_SOURCES=folder)
+    assert done.returncode == 0, done.stdout
+    assert run(place.made / "bin/tiny").stdout == "tiny 1.0\n"
+    # Its record names what the builder had, not the archive that was made of it.
+    packages: dict[str, dict[str, str]] = place.index["packages"]  # type: ignore[assignment]
+    assert packages["tiny"]["source"] == f"commit {commit} of someone/repo"
+    assert packages["other"]["source"] == f"archive other-upstream.tar.gz, checksum {sha256}"
+
+
+def test_the_same_sources_are_packed_to_the_same_bytes(place: Place) -> None:
+    packed(place, "one")
+    time.sleep(1.1)  # archives count whole seconds
+    packed(place, "two")
+    one, two = place.root / "one", place.root / "two"
+    assert run("diff", "-r", one, two).stdout == ""
+    assert (one / "tiny-1.0.tar.gz").stat().st_size > 0
+
+
+def test_what_cannot_be_packed_is_named_with_its_cost(place: Place) -> None:
+    place.recipe("hpl", TINY)
+    place.pin("hpl 2.3", sha256="0" * 64)
+    done = packed(place)
+    assert done.returncode == 1
+    assert "programs: left out: hpl 2.3: it is not in " in done.stdout
+    assert re.search(r"^programs: without hpl these tests do not run: \w+ \(", done.stdout, re.M)
+    pins = (place.root / "packed/programs.ini").read_text()
+    assert "[tiny 1.0]" in pins and "hpl" not in pins
+
+
+def test_an_archive_that_changed_after_it_was_packed_is_refused(place: Place) -> None:
+    packed(place)
+    folder = place.root / "packed"
+    (place.root / "pins.ini").write_text((folder / "programs.ini").read_text())
+    (folder / "tiny-1.0.tar.gz").write_bytes(b"another")
+    done = place.call(ASSAY_SOURCES=folder)
+    assert done.returncode == 1
+    assert "tiny-1.0.tar.gz has sha256" in done.stdout and not (place.made / "tiny").exists()

@@ -55,12 +55,12 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
     ============  =====================================  ==========================================
     phase         what happens here                      what a test does there
     ============  =====================================  ==========================================
-    before setup  a settled case ends; the deadline      (nothing: partition and stack are unknown)
+    before setup  a settled case ends                    (nothing: partition and stack are unknown)
     after setup   whether ranks can be started here;     implements :meth:`place_ranks`; chooses
                   smoke profile, queue, launcher         sizes and inputs; skips what the partition
                                                          cannot run
-    before run    last, what the job asks for, and the   sets ``executable_opts``, ``prerun_cmds``,
-                  witnesses around all commands          ``env_vars``
+    before run    last, the deadline, what the job asks  sets ``executable_opts``, ``prerun_cmds``,
+                  for, witnesses around all commands     ``env_vars``
     sanity        is the run believed: exit code,        implements :meth:`read`, :meth:`requested`,
                   output, problems, load                 :meth:`examine`, :meth:`missed`,
                                                          :meth:`accused`
@@ -247,8 +247,6 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
             if jobs := self._attempts.jobs:
                 testcase.move(self, jobs[-1].workdir)
             raise failure
-        if why := deadline.reached():
-            self.skip(f"{why} before it was begun")
 
     @run_after("setup")
     def _prepare_the_job(self) -> None:
@@ -282,6 +280,8 @@ class StrictCheck(rfm.RunOnlyRegressionTest):
 
     @run_before("run", always_last=True)
     def _complete_the_job(self) -> None:
+        if (why := deadline.reached()) and not self.is_dry_run():
+            self.skip(f"{why} before it was begun")
         self.say_how_many_ranks()
         self.prerun_cmds += self.before_the_run()
         self.job.launcher.options = [*self.job.launcher.options, *self.launch_prefix()]

@@ -290,8 +290,8 @@ def test_a_scontrol_that_hangs_keeps_no_result_back(bench, slurm):
     assert "false ended with exit code 1" in done.case("Broken").reason
 
 
-@pytest.mark.parametrize("policy", ["serial", pytest.param("async", marks=pytest.mark.long)])
-@pytest.mark.parametrize("scheduler", [pytest.param("local", marks=pytest.mark.long), "squeue"])
+@pytest.mark.parametrize("policy", ["async", pytest.param("serial", marks=pytest.mark.long)])
+@pytest.mark.parametrize("scheduler", ["local", "squeue"])
 def test_a_deadline_ends_what_runs_and_names_what_was_not_begun(bench, slurm, scheduler, policy):
     # The first case stays in the queue, or asleep, for ever. None of the others is started.
     source = checks("APending", "BSound", "CSound")
@@ -309,10 +309,9 @@ def test_a_deadline_ends_what_runs_and_names_what_was_not_begun(bench, slurm, sc
     report = session.load_session(min((bench.results / "reports").glob("run-report-*.json")))
     by_name = {case.display_name: case for case in report.cases}
     assert "cancelled: deadline of the run (365d) was reached" in by_name["APending"].why
-    if policy == "serial":
-        late = {by_name[name].why for name in ("BSound", "CSound")}
-        assert late == {"deadline of the run (365d) was reached before it was begun"}
-        assert any("2 cases not begun" in fault for fault in summary.outcome(report).faults)
+    late = {by_name[name].why for name in ("BSound", "CSound")}
+    assert late == {"deadline of the run (365d) was reached before it was begun"}
+    assert any("2 cases not begun" in fault for fault in summary.outcome(report).faults)
 
 
 def test_a_run_that_is_only_late_is_red(bench, slurm):

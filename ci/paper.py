@@ -18,7 +18,7 @@ from assay.show.figure import Figure, figures_by_name
 from assay.store.cases import Case, Session
 from assay.store.session import ReportError
 from studies import claims
-from studies.claims import Finding, Point, Word
+from studies.claims import Claim, Finding, Point, Word
 
 #: The sites whose nodes are emulated.
 LAB = Path(__file__).resolve().parents[1] / "lab/sites"
@@ -76,11 +76,21 @@ def findings(
             lacks.setdefault(case.test, set()).add(case.why)
     return {
         document(path.parent): [
-            claims.judge(claim, measured, emulated, lacks.get(claim.test, {lack} if lack else ()))
+            claims.judge(claim, measured, emulated, _lacking(claim, lacks, lack))
             for claim in claims.read(path.with_name("claims.yaml"), ReportError)
         ]
         for path in lists
     }
+
+
+def _lacking(claim: Claim, lacks: Mapping[str, set[str]], lack: str) -> set[str]:
+    found = {why for test in claims.tests(claim) for why in lacks.get(test, ())}
+    return found or ({lack} if lack else set())
+
+
+def cut_off(run: Session) -> list[Case]:
+    """The cases that the deadline alone left without a result."""
+    return [case for case in run.cases if REACHED in case.why and not case.problems]
 
 
 def ended(run: Session, found: Mapping[str, Sequence[Finding]]) -> Exit:
@@ -90,7 +100,8 @@ def ended(run: Session, found: Mapping[str, Sequence[Finding]]) -> Exit:
     name it. A run that was ended by hand is INTERRUPTED.
     """
     fallen = any(one.word is Word.FALLS for its in found.values() for one in its)
-    in_time = [case for case in run.cases if REACHED not in case.why]
+    late = cut_off(run)
+    in_time = [case for case in run.cases if case not in late]
     if fallen or run.faults or any(case.verdict is Verdict.FAIL for case in in_time):
         return Exit.FAIL
     ended_early = any(case.aborted for case in in_time)

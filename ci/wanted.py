@@ -156,6 +156,10 @@ def _report(args: argparse.Namespace) -> int:
     report.write_report(run, page, args.figures, lacking, args.junit)
     found = paper.findings(run.cases, args.lists)
     paper.write(args.figures, found, every)
+    if late := paper.cut_off(run):
+        print(
+            f"claims: {len(late)} cases that the deadline ended or left out count as not measured"
+        )
     return paper.ended(run, found)
 
 

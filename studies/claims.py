@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -106,6 +106,26 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError(f"the claim {self.name}: empty: {', '.join(empty)}")
         if (self.relation is None) != bool(self.why.strip()):
             raise ValueError(f"the claim {self.name}: it has a relation, or why it has none")
+
+
+def sides(claim: Claim) -> Iterator[Side]:
+    """The numbers that a claim compares."""
+    left = [claim.relation.above, claim.relation.below] if claim.relation else []
+    while left:
+        side = left.pop()
+        if side is not None and side.value:
+            yield side
+        elif side is not None:
+            left += [side.above, side.below]
+
+
+def tests(claim: Claim) -> set[str]:
+    """The tests whose numbers a claim needs."""
+    found = {claim.test}
+    for side in sides(claim):
+        its = side.of.get("test", claim.test)
+        found.update(its if isinstance(its, list) else [its])
+    return found
 
 
 class Word(str, enum.Enum):
@@ -241,7 +261,7 @@ def judge(
     """What a run says of a claim.
 
     :param emulated: whether the nodes are emulated.
-    :param lacks: why cases of its test were not measured.
+    :param lacks: why cases of its tests were not measured.
     """
     if claim.relation is None:
         return Finding(claim, Word.UNKNOWN, claim.why)

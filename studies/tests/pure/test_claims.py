@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from ci import paper
 
 from assay.exits import Exit
 from assay.judge import Verdict
+from assay.parse import ParseError
+from assay.parse.registry import parse_output
 from assay.store.cases import Session
 from assay.store.session import ReportError
 from studies import claims
@@ -91,6 +95,47 @@ def test_a_claim_names_a_test_that_is_there():
         if isinstance(node, ast.ClassDef)
     }
     assert {claim.test for claim in EVERY.values()} <= {*names, "none"}
+
+
+def _fields(test):
+    """Fields of the cases of a test: its parameters, and words of the file that defines it."""
+    listed = (ROOT / "reframe/cases.txt").read_text()
+    cases = re.findall(rf"(?m)^{test}(?: [^|]*)?\|", listed)
+    found = {name for case in cases for name in re.findall(r"%([\w.]+)=", case)}
+    for path in (ROOT / "studies").glob("doc*/*.py"):
+        if f"class {test}(" in path.read_text():
+            found |= set(re.findall(r"\w+", path.read_text()))
+    return found
+
+
+#: Fields of each case.
+OF_ALL = {"test", "partition", "system", "environ", "transport", "hosts"}
+
+
+def _columns():
+    """The columns of all recorded outputs."""
+    for path in (ROOT / "tests/data").rglob("*.txt"):
+        with contextlib.suppress(ParseError, UnicodeDecodeError):
+            for row in parse_output(path.read_text()).rows:
+                yield from row
+
+
+def unknown_fields(claim, columns):
+    for side in claims.sides(claim):
+        asked = {*side.of, *claim.relation.over, *([side.per] if side.per else [])}
+        its = side.of["test"]
+        for test in its if isinstance(its, list) else [its]:
+            yield from asked - OF_ALL - columns - _fields(test)
+
+
+def test_a_side_asks_for_fields_that_its_test_has():
+    """A side that asks for another field finds no number on any machine."""
+    columns = set(_columns())
+    for name, claim in RELATED.items():
+        assert not [*unknown_fields(claim, columns)], name
+    side = Side("bandwidth", {"test": "FabtestsRma", "near": "yes"})
+    claim = msgspec.structs.replace(RELATED[name], relation=Relation(side, (1, None), "made"))
+    assert [*unknown_fields(claim, columns)] == ["near"]
 
 
 @pytest.mark.parametrize("cell", ["claim", "figure", "hardware", "command", "why"])
@@ -183,6 +228,8 @@ def test_what_is_not_measured_is_not_wrong_and_what_falls_or_fails_is():
     assert paper.ended(session(late), found) is Exit.PASS
     cancelled = msgspec.structs.replace(failed, why=f"job error: cancelled: {late.why}")
     assert paper.ended(session(cancelled), found) is Exit.PASS
+    wrong = msgspec.structs.replace(cancelled, problems=("the residual is too large",))
+    assert paper.ended(session(wrong), found) is Exit.FAIL
 
 
 def test_the_last_line_names_each_claim_with_its_verdict_and_what_it_needs():

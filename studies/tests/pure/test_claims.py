@@ -133,9 +133,9 @@ def test_a_side_asks_for_fields_that_its_test_has():
     columns = set(_columns())
     for name, claim in RELATED.items():
         assert not [*unknown_fields(claim, columns)], name
-    side = Side("bandwidth", {"test": "FabtestsRma", "near": "yes"})
+    side = Side("bandwidth", {"test": "FabtestsRma", "side": "near"})
     claim = msgspec.structs.replace(RELATED[name], relation=Relation(side, (1, None), "made"))
-    assert [*unknown_fields(claim, columns)] == ["near"]
+    assert [*unknown_fields(claim, columns)] == ["side"]
 
 
 @pytest.mark.parametrize("cell", ["claim", "figure", "hardware", "command", "why"])

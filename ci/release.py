@@ -11,7 +11,6 @@ the same bytes: all is made of ``git archive``, and each time in it is that of t
 from __future__ import annotations
 
 import configparser
-import gzip
 import hashlib
 import json
 import os
@@ -19,7 +18,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -29,6 +27,8 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "ci"))
+from program_sources import write_archive  # noqa: E402 - beside this script
 
 #: Name and version of a line of a lock of Python, and of the head of a pin of ci/programs.ini.
 _PYTHON = re.compile(r"(?m)^([A-Za-z0-9._-]+)==([^ ;\\]+)")
@@ -134,22 +134,6 @@ def parts(tree: Path) -> Iterator[Component]:
         yield from of_spack(path.read_text(), str(path.relative_to(tree)))
 
 
-def packed(folder: Path, target: Path, date: int) -> None:
-    """Pack a folder; the same files give the same bytes."""
-
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-        member.mtime, member.uid, member.gid, member.uname, member.gname = date, 0, 0, "", ""
-        member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
-        return member
-
-    with (
-        gzip.GzipFile("", "wb", mtime=date, fileobj=target.open("wb")) as squeezed,
-        tarfile.open(fileobj=squeezed, mode="w", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        for path in sorted([folder, *folder.rglob("*")]):
-            archive.add(path, path.relative_to(folder.parent), recursive=False, filter=plain)
-
-
 def git(*words: str) -> str:
     command = ["git", "-C", str(ROOT), *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -179,7 +163,7 @@ def main(files: list[str]) -> int:
         tar = Path(folder, "source.tar")
         git("archive", f"--prefix={called}/", "--output", str(tar), commit)
         subprocess.run(["tar", "-C", folder, "-xf", str(tar)], check=True)
-        packed(tree, made / f"{called}.tar.gz", date)
+        write_archive(tree, made / f"{called}.tar.gz", date)
         env = {
             **os.environ,
             "SOURCE_DATE_EPOCH": str(date),
@@ -198,7 +182,7 @@ def main(files: list[str]) -> int:
         sphinx = ("--quiet", "--fail-on-warning", "--doctree-dir", f"{folder}/doctrees")
         python("sphinx", *sphinx, "docs", str(pages))
         (pages / ".buildinfo").unlink(missing_ok=True)
-        packed(pages, made / f"{called}-docs.tar.gz", date)
+        write_archive(pages, made / f"{called}-docs.tar.gz", date)
         say("the wheel")
         quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation")
         python("pip", "wheel", *quiet, "--wheel-dir", str(made), ".")

@@ -28,6 +28,7 @@ from assay.catalogue import BTIO_CLASSES, BTIO_SUBTYPES, PROGRAMS
 from assay.locks import package
 
 programs = module("ci/programs.py")
+sources = sys.modules["program_sources"]
 
 #: A recipe that compiles one line of C, and one that says so in a file and waits to be killed.
 TINY = '# needs: cc\nmkdir -p "$PREFIX/bin"\ncc -o "$PREFIX/bin/tiny" tiny.c\n"$PREFIX/bin/tiny"\n'
@@ -376,9 +377,9 @@ def test_an_answer_that_is_too_large_or_too_slow_is_refused(
 ) -> None:
     for name, value in (("LARGEST", 1000), ("LONGEST", -1)):
         with monkeypatch.context() as patch, (tmp_path / "part").open("wb") as stream:
-            patch.setattr(programs, name, value)
+            patch.setattr(sources, name, value)
             with pytest.raises(programs.Refused, match="x takes more than"):
-                programs._copied(Answer(b"\x1f" * 2000), stream, "x")
+                sources._copied(Answer(b"\x1f" * 2000), stream, "x")
 
 
 def test_a_password_in_an_address_is_not_shown(place: Place, server: str) -> None:

@@ -45,11 +45,11 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path):
             (folder / name).write_text(name)
             os.utime(folder / name, (when, when))
         archives.append(folder.with_suffix(".tar.gz"))
-        release.packed(folder, archives[-1], 0)
+        release.write_archive(folder, archives[-1])
     first, second = (path.read_bytes() for path in archives)
     assert first == second
     (folder / "a").write_text("other")
-    release.packed(folder, archives[0], 0)
+    release.write_archive(folder, archives[0])
     assert archives[0].read_bytes() != first
 
 
@@ -58,7 +58,8 @@ def checkout(tmp_path: Path) -> Path:
     """A repository with one commit, and the script."""
     tree = tmp_path / "tree"
     (tree / "ci").mkdir(parents=True)
-    (tree / "ci/release.py").write_text((ROOT / "ci/release.py").read_text())
+    for name in ("release.py", "program_sources.py"):
+        (tree / "ci" / name).write_text((ROOT / "ci" / name).read_text())
     for words in (
         ("init", "-q"),
         ("add", "-A"),

@@ -60,6 +60,7 @@ def checkout(tmp_path: Path) -> Path:
     (tree / "ci").mkdir(parents=True)
     for name in ("release.py", "program_sources.py"):
         (tree / "ci" / name).write_text((ROOT / "ci" / name).read_text())
+    (tree / ".gitignore").write_text("__pycache__/\n")
     for words in (
         ("init", "-q"),
         ("add", "-A"),
